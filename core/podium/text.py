@@ -1,4 +1,7 @@
-"""The wording of counts, lists of names and quoted texts, shared by conditions, findings and reports."""
+"""The wording of counts, lists of names and quoted texts, shared by conditions, findings and reports.
+
+Also the escapes of characters that terminals, browsers, parsers and runners of CI obey.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -20,6 +23,41 @@ GO_ESCAPES = str.maketrans(
         "\v": "\\v",
     }
 )
+# Control characters (terminal escapes), characters that change the direction of text or break lines, and
+# those that XML forbids. Also one character of each command to a runner of CI: `::error ...::`, `##vso[...]`.
+_ACTIVE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ufffe\uffff\ud800-\udfff]"
+    # A name with only hexadecimal digits is part of an IPv6 address.
+    "|:(?=:[A-Za-z-]{0,20}[G-Zg-z-][A-Za-z-]{0,20}(?: |::))"
+    r"|#(?=#[A-Za-z]{0,20}\[)"
+)
+
+
+def visible(text: str) -> str:
+    r"""Return a text with an escape for each invisible or active character: `\x1b`, `\u202e`."""
+    return _ACTIVE.sub(_escape, text) if _ACTIVE.search(text) else text
+
+
+def json_visible(text: str) -> str:
+    r"""Return a JSON document of the same value with `\u` and four digits for each active character.
+
+    Line breaks between its lines stay.
+    """
+    return _ACTIVE.sub(_json_escape, text) if _ACTIVE.search(text.replace("\n", "")) else text
+
+
+def visible_lines(text: str) -> str:
+    """Return a text of several lines with escapes as in `visible`, but with its line breaks."""
+    return "\n".join(map(visible, text.split("\n")))
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def _json_escape(match: re.Match[str]) -> str:
+    return match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}"
 
 
 def count(number: int, noun: str) -> str:

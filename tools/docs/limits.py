@@ -63,7 +63,7 @@ BOUNDS = (
         "the kind is listed again; kinds of up to "
         f"{cache.FEW_OBJECTS:,} objects are listed at once. No decision is made before",
     ),
-    Bound("what a gzip file holds", _bytes(textfile.MAX_UNPACKED), _ERROR),
+    Bound("a file, and what a gzip file holds", _bytes(textfile.MAX_BYTES), _ERROR),
     Bound(
         "nesting of a YAML document, or of a JSON object that is read whole",
         _count(jsontext.MAX_DEPTH),

@@ -9,10 +9,10 @@ from podium.api.findings import ObjectRef
 from podium.api.inputnotes import InputNotes
 from podium.api.minors import named
 from podium.cli.render.data import document
-from podium.cli.render.text import Layout, visible
+from podium.cli.render.text import Layout
 from podium.rules.admission import UNKNOWN_FIELD, Profile, Verdict
 from podium.rules.context import DROPPED
-from podium.text import count, listed
+from podium.text import count, listed, visible
 
 # The parts of an object that a verdict covers, and those that only a server judges.
 JUDGED = ("metadata", "priority", "group", "field names", "required fields", "selectors", "restart policies")
@@ -73,7 +73,7 @@ def admission_table(results: Sequence[AdmissionResult], profile: Profile, layout
     if warned:
         layout.heading("Warnings")
     for ref, warning in warned:
-        layout.paragraph(visible(f"{ref}: {warning}"), hang="  ", style="warning")
+        layout.paragraph(f"{ref}: {warning}", hang="  ", style="warning")
     layout.lines.append("")
     verdicts = f"{len(results) - len(refused)} allowed, {len(refused)} refused"
     judged_by = f"Kubernetes {named(profile.minor)}, rules {profile.rules}"
@@ -84,16 +84,14 @@ def admission_table(results: Sequence[AdmissionResult], profile: Profile, layout
 
 def _refusal(layout: Layout, result: AdmissionResult) -> None:
     for line in f"{result.ref}: {result.verdict.message}".splitlines():
-        layout.paragraph(visible(line), hang="  ", style="error")
+        layout.paragraph(line, hang="  ", style="error")
     for finding in result.verdict.findings:
         if _drops(finding.rule):
             continue
         # The verdict has the message of one finding only.
         message = "" if finding.message in result.verdict.message else f"{finding.message}. "
         text = f"{message}{finding.fix}"
-        layout.paragraph(
-            visible(f"{finding.field}: {text}" if finding.field else text), indent="  ", hang="  "
-        )
+        layout.paragraph(f"{finding.field}: {text}" if finding.field else text, indent="  ", hang="  ")
 
 
 def _drops(rule: str) -> bool:

@@ -19,6 +19,7 @@ from podium.documents.load import Loaded, Origins, load_state
 from podium.documents.scope import Scope
 from podium.documents.sources import STDIN_NAME, InputFiles, read_documents
 from podium.errors import NoKubeconfigError, PodiumError
+from podium.stderr import say
 from podium.text import some
 
 __all__ = ["InputFiles", "Loaded", "Origins", "Scope", "load_state"]
@@ -106,7 +107,7 @@ def read_another(
 def say_notes(notes: InputNotes) -> None:
     """Write to stderr which files a reading skipped, and which objects it replaced."""
     for line in notes.lines():
-        click.echo(f"podium: {line}", err=True)
+        say(f"podium: {line}")
 
 
 def source(files: InputFiles, loaded: Loaded) -> str:

@@ -10,7 +10,8 @@ from podium.api import durations
 from podium.cli import kubeoptions, options
 from podium.cli.main import EXIT_FINDINGS
 from podium.cli.render.output import Output, deliver
-from podium.cli.render.text import visible
+from podium.stderr import say
+from podium.text import visible_lines
 
 if TYPE_CHECKING:
     from podium.ops.install import Document, InstallOutcome
@@ -128,7 +129,7 @@ def _tell(outcomes: "Sequence[InstallOutcome]", done: str, options: InstallOptio
     from podium.ops import install  # noqa: PLC0415 - as above
 
     if options.diff and not refused:
-        deliver("".join(map(install.difference, outcomes)), None)
+        deliver(visible_lines("".join(map(install.difference, outcomes))), None)
     elif options.dry_run or refused:
         _table(outcomes)
     if refused:
@@ -142,7 +143,7 @@ def _tell(outcomes: "Sequence[InstallOutcome]", done: str, options: InstallOptio
 
 def echo(line: str) -> None:
     """Report a step on stderr, apart from the printed result."""
-    click.echo(f"podium: {visible(line)}", err=True)
+    say(f"podium: {line}")
 
 
 def _table(outcomes: "Sequence[InstallOutcome]") -> None:

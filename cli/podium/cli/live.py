@@ -8,14 +8,13 @@ import sys
 from collections.abc import Callable, Collection, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import click
-
 from podium.api.groups import NATIVE_GROUP
 from podium.api.reads import READS, Kind, Reads
 from podium.documents.clusterinfo import ClusterInfo
 from podium.documents.load import NOT_SERVED, Loaded, Loader, collector_paused
 from podium.documents.scope import Scope
 from podium.errors import PodiumError
+from podium.stderr import overwrite, say
 
 if TYPE_CHECKING:
     from podium.cli.kubeoptions import KubeOptions
@@ -138,16 +137,14 @@ class TerminalProgress:
         """Show the number of objects of a kind."""
         if self._counts:
             total = f" of about {progress.read + progress.remaining:,}" if progress.remaining else ""
-            click.echo(
-                f"\r\x1b[Kreading {progress.served.resource}: {progress.read:,}{total}", err=True, nl=False
-            )
+            overwrite(sys.stderr, f"reading {progress.served.resource}: {progress.read:,}{total}")
 
     def message(self, line: str) -> None:
         """Write another message on its own line."""
         self.clear()
-        click.echo(f"podium: {line}", err=True)
+        say(f"podium: {line}")
 
     def clear(self) -> None:
         """Remove the displayed counts."""
         if self._counts:
-            click.echo("\r\x1b[K", err=True, nl=False)
+            overwrite(sys.stderr, "")

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import click
 
 from podium.errors import PodiumError, PodiumUsageError
+from podium.stderr import escape_stderr, say
+from podium.text import visible
 from podium.version import VERSION
 
 if TYPE_CHECKING:
@@ -126,9 +128,13 @@ class LazyGroup(click.Group):
         except ModuleNotFoundError as error:
             raise _incomplete(ctx.invoked_subcommand or "", error) from None
         except click.UsageError as error:
-            if hint := _hint(error):
-                raise click.UsageError(f"{error.format_message().rstrip('.')}. {hint}", error.ctx) from None
-            raise
+            # click repeats the arguments, which a shell may take from the names of a stranger's files.
+            message, hint = error.format_message(), visible(_hint(error))
+            # The message on a missing option is a list of choices, and repeats nothing.
+            missing = isinstance(error, click.MissingParameter)
+            message = message.expandtabs(2) if missing else visible(message)
+            message = f"{message.rstrip('.')}. {hint}" if hint else message
+            raise click.UsageError(message, error.ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the commands of each section from the table alone, in columns of one width."""
@@ -197,14 +203,14 @@ def main() -> None:
             importlib.import_module(_MODULES + "completion")
         command(prog_name=_program_name(sys.argv[0]), complete_var=COMPLETE)
     except PodiumError as error:
-        click.echo(f"podium: {error}", err=True)
+        say(f"podium: {error}")
         sys.exit(EXIT_USAGE if isinstance(error, PodiumUsageError) else EXIT_FAILED)
     except OSError as error:
         # Either the reader of our output exited (`podium ... | head`), which needs no message, or a disk is
         # full. Data left in the buffer would fail again at the end of the process.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):
-            click.echo(f"podium: {error}", err=True)
+            say(f"podium: {error}")
         sys.exit(EXIT_FAILED)
 
 
@@ -222,9 +228,9 @@ def _open_closed_streams() -> None:
 
 def _write_utf8() -> None:
     """Write UTF-8 to both streams, as reports do. Windows would use the code page, which lacks characters."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    escape_stderr()
     if sys.platform == "win32":
         import ctypes  # noqa: PLC0415 - only here
 

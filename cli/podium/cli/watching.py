@@ -9,14 +9,13 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-import click
-
 from podium.api.claims import AUDIT_READS
 from podium.cli.live import TerminalProgress, ask_live, read_state
 from podium.documents.load import Loaded
 from podium.documents.scope import Scope
 from podium.errors import PodiumError
 from podium.runtime.signals import stopping
+from podium.stderr import say
 
 if TYPE_CHECKING:
     from podium.cli.kubeoptions import KubeOptions
@@ -69,7 +68,7 @@ async def repeat(
         except PodiumError as error:
             if not shown:
                 raise
-            click.echo(f"podium: {error}; reading again soon", err=True)
+            say(f"podium: {error}; reading again soon")
         else:
             show(loaded)
             shown = True

@@ -11,6 +11,7 @@ from typing import IO, NamedTuple
 
 from podium.controlplane import cached, golang
 from podium.errors import PodiumError
+from podium.stderr import overwrite
 
 _LINE_EVERY_SECONDS = 30.0  # If the output is not a terminal.
 # The first three exclude influences of the environment.
@@ -97,12 +98,11 @@ def _follow(process: "subprocess.Popen[bytes]", log: Path, title: str, progress:
             lines = _lines(log)
             text = f"building {title}: {_elapsed(started)}, step {len(lines)} {''.join(lines[-1:])}"
         else:
-            print("\r\x1b[K" if terminal else "", end="", file=progress, flush=True)
+            if terminal:
+                overwrite(progress, "")
             return
         if terminal:
-            print(
-                f"\r\x1b[K{text[: shutil.get_terminal_size().columns - 1]}", end="", file=progress, flush=True
-            )
+            overwrite(progress, text[: shutil.get_terminal_size().columns - 1])
         else:
             print(text, file=progress, flush=True)
 

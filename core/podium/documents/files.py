@@ -2,8 +2,12 @@
 
 A target that is not a regular file (a pipe, a device) must not become one. A rename over /dev/full would
 remove the device for everyone on the machine, so such a target is written in place.
+
+The checkout of a stranger may hold a symbolic link in the place of a report. Following it would overwrite a
+file of the user elsewhere, so links are refused, except those of the system such as /dev/stdout.
 """
 
+import errno
 import os
 import secrets
 import shutil
@@ -14,14 +18,16 @@ from typing import IO
 
 # The mode of a new file: readable as the umask allows, or by the owner only.
 PUBLIC, PRIVATE = 0o666, 0o600
+# The folders whose links belong to the system.
+_SYSTEM = (Path("/dev"), Path("/proc"))
 
 
 def replace(path: Path, write: Callable[[IO[bytes]], object], *, mode: int = PUBLIC) -> None:
     """Write a temporary file with `write` in the same folder, then rename it to the path. Raises OSError.
 
-    A symbolic link keeps its target. If `write` fails, the old file is unchanged.
+    If `write` fails, the old file is unchanged.
     """
-    target = Path(os.path.realpath(path))
+    target = _unlinked(path)
     if target.exists() and not stat.S_ISREG(target.stat().st_mode):
         with target.open("wb") as file:
             write(file)
@@ -42,7 +48,7 @@ def make_folder(path: Path, contents: Mapping[str, bytes]) -> None:
     An empty folder may exist already. It is removed first, because Windows renames to new names only. Files
     are never mixed with those of another folder.
     """
-    target = Path(os.path.realpath(path))
+    target = _unlinked(path)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         for name, data in contents.items():
@@ -55,3 +61,14 @@ def make_folder(path: Path, contents: Mapping[str, bytes]) -> None:
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+
+
+def _unlinked(path: Path) -> Path:
+    """Return the path to write to. Raises OSError if it is a link, or a relative path through one."""
+    if any(path.is_relative_to(folder) for folder in _SYSTEM) and ".." not in path.parts:
+        return Path(os.path.realpath(path)) if path.is_file() else path
+    for place in (path,) if path.is_absolute() else (path, *path.parents):
+        if place.is_symlink():
+            what = f"{place} is a symbolic link. Name the file or folder that it points to"
+            raise OSError(errno.ELOOP, what, str(path))
+    return path

@@ -166,7 +166,7 @@ def _kustomize_parts(folder: Path) -> Iterator[str]:
     """Yield the paths that the folder's kustomization reads as patches or settings, not as objects."""
     for path in (folder / name for name in _KUSTOMIZATIONS):
         try:
-            values = list(yamldoc.load_all(textfile.expand(path.read_bytes()).tobytes()))
+            values = list(yamldoc.load_all(textfile.expand(_bytes(path)).tobytes())) if path.is_file() else []
         except (OSError, textfile.TextError, yamldoc.YamlError):
             continue
         for value in values:
@@ -213,10 +213,15 @@ def _documents(file: _File, notes: InputNotes, *, strict: bool) -> Iterator[Docu
     yield from documents
 
 
-def _read(name: str) -> bytes:
-    if name == STDIN_NAME:
-        return sys.stdin.buffer.read()
+def _read(name: str) -> bytearray:
     try:
-        return Path(name).read_bytes()
+        return textfile.read(sys.stdin.buffer) if name == STDIN_NAME else _bytes(Path(name))
+    except textfile.TextError as error:
+        raise PodiumError(f"{STDIN if name == STDIN_NAME else name}: {error.problem}") from None
     except OSError as error:
         raise PodiumError(f"{error.filename or name}: read failed: {error.strerror}") from None
+
+
+def _bytes(path: Path) -> bytearray:
+    with path.open("rb") as file:
+        return textfile.read(file)

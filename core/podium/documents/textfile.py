@@ -6,6 +6,7 @@ Later steps work on one memoryview of the whole text, so that a gigabyte is in m
 import re
 import zlib
 from collections.abc import Iterator
+from typing import IO
 
 import msgspec
 
@@ -15,8 +16,8 @@ _GZIP = b"\x1f\x8b"
 _TAR, _TAR_OFFSET = b"ustar", 257
 _BOM = b"\xef\xbb\xbf"
 _CHUNK = 1 << 20
-# Maximum unpacked size of gzip: four times the dump of 100,000 pods. Data expands at most about 1,000 times.
-MAX_UNPACKED = 4 << 30
+# Maximum size of a file, and of what a gzip file holds: four times the dump of 100,000 pods.
+MAX_BYTES = 4 << 30
 _PIECE = 64 << 10
 # The quote of the first key distinguishes JSON from YAML's flow style.
 _JSON_START = re.compile(rb'\{[ \t\r\n]*(?:["}]|\Z)|\[')
@@ -43,6 +44,21 @@ class Section(msgspec.Struct, gc=False):
     number: int
     yaml: bool
     end: int | None = None
+
+
+def read(stream: IO[bytes]) -> bytearray:
+    """Return all bytes of a file, a pipe or a device. Raises TextError for more than MAX_BYTES, and OSError.
+
+    The size is counted while reading, because a file may grow, and a device may have no end.
+    """
+    data = bytearray()
+    while piece := stream.read(_CHUNK):
+        data += piece
+        if len(data) > MAX_BYTES:
+            raise TextError(f"the file is larger than {MAX_BYTES >> 20} MiB. Split it")
+        if b"\0" in piece and data[:2] != _GZIP:
+            break  # No text follows a zero byte, and /dev/zero has nothing else.
+    return data
 
 
 def expand(data: bytes | bytearray | memoryview) -> memoryview:
@@ -72,10 +88,8 @@ def _gunzip(view: memoryview) -> bytearray:
                 text += member.decompress(piece)
             except zlib.error as error:
                 raise TextError(f"the gzip data is damaged ({error})") from None
-            if len(text) > MAX_UNPACKED:
-                raise TextError(
-                    f"the gzip data unpacks to more than {MAX_UNPACKED >> 20} MiB. Split the file"
-                )
+            if len(text) > MAX_BYTES:
+                raise TextError(f"the gzip data unpacks to more than {MAX_BYTES >> 20} MiB. Split the file")
             fed += len(piece)
         view = view[fed - len(member.unused_data) :]
         while view and view[0] == 0:  # Some tools write padding after the last member.

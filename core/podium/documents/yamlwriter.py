@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from podium.text import visible, visible_lines
+
 _WIDTH = 110
 # Text that a YAML reader, 1.1 or 1.2, may read as null, a boolean, a number, a date or a merge key.
 _NOT_TEXT = re.compile(
@@ -40,7 +42,7 @@ def dump_all(documents: Iterable[Any]) -> str:
     printable = not _UNPRINTABLE.search(msgspec.json.encode(values).decode())
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     text: str = yaml.emit(events, Dumper=dumper, width=_WIDTH, allow_unicode=printable)
-    return text
+    return visible_lines(text)
 
 
 def _events(yaml: Any, append: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -54,7 +56,9 @@ def _events(yaml: Any, append: Callable[[Any], None]) -> Callable[[Any], None]:
     @functools.lru_cache(maxsize=4096)
     def text(value: str) -> Any:
         plain = not _NOT_TEXT.fullmatch(value)
-        return yaml.ScalarEvent(None, None, (plain, True), value, style=_style(value))
+        # Only double quotes have escapes.
+        style = _style(value) if visible(value.replace("\n", "")) == value.replace("\n", "") else '"'
+        return yaml.ScalarEvent(None, None, (plain, True), value, style=style)
 
     def add(value: Any) -> None:
         if isinstance(value, str):

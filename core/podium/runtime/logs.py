@@ -26,7 +26,7 @@ def configure(style: Format, level: str, stream: TextIO = sys.stderr) -> Filteri
     render: tuple[Processor, ...] = (
         (structlog.processors.format_exc_info, _ordered, structlog.processors.JSONRenderer())
         if style == "json"
-        else (_console(stream),)
+        else (_console(),)
     )
     structlog.configure(
         processors=[
@@ -52,9 +52,9 @@ def event_logger(log: FilteringBoundLogger) -> Callable[[str, Mapping[str, objec
     return log_event
 
 
-def _console(stream: TextIO) -> Processor:
+def _console() -> Processor:
     return structlog.dev.ConsoleRenderer(
-        colors=stream.isatty(),
+        colors=False,  # Standard error escapes them, as it does those in a name.
         sort_keys=False,
         timestamp_key="time",
         exception_formatter=structlog.dev.plain_traceback,

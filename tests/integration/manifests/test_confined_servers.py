@@ -19,7 +19,13 @@ from tests.support.webhooks.recorder import Answer, send
 from tests.unit.manifests.test_modes import rendered
 
 from podium.api.devices import CLAIM_FINALIZER, DEVICE_API, EXTENDED_RESOURCE_CLAIM
-from podium.api.groups import COMPOSITE_INITIALLY_SCHEDULED, FINALIZER, GROUP_SCHEDULED, INITIALLY_SCHEDULED
+from podium.api.groups import (
+    COMPOSITE_INITIALLY_SCHEDULED,
+    FINALIZER,
+    GROUP_LABEL,
+    GROUP_SCHEDULED,
+    INITIALLY_SCHEDULED,
+)
 from podium.api.storage import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from podium.controllers import conditions as controller
 from podium.controlplane.releases import RELEASES
@@ -145,6 +151,8 @@ def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
             ),
             "controller-updates": lambda: _patch_group(made, group, {"labels": {"x": "y"}}),
         }
+        for account in ("scheduler", "controller"):
+            probes[f"{account}-leases"] = partial(_create_lease, made, account, "other")
         for name, probe in probes.items():
             until(partial(_acts, f"podium-{name}", probe), f"{name} acts")
         yield made
@@ -676,3 +684,40 @@ def test_others_are_free(scene: Scene) -> None:
     path = f"{_GROUPS}/{group['metadata']['name']}"
     owners = {"metadata": {"ownerReferences": [_owner()]}}
     assert scene.server.request("PATCH", path, owners, _MERGE)[0] == 200
+
+
+def _create_lease(scene: Scene, account: str, name: str) -> Answer:
+    path = "/apis/coordination.k8s.io/v1/namespaces/podium-system/leases?dryRun=All"
+    return scene.write(account, "POST", path, {"metadata": {"name": name}})
+
+
+@pytest.mark.parametrize("account", ["scheduler", "controller"])
+def test_an_account_creates_its_own_lease_only(scene: Scene, account: str) -> None:
+    """With the Lease of the other process, a stolen token would stop that process."""
+    assert _create_lease(scene, account, f"podium-{account}").code == 201
+    for name in ("podium-scheduler", "podium-controller", "podium", f"podium-{account}-2", "x"):
+        if name != f"podium-{account}":
+            assert _refused(_create_lease(scene, account, name), f"podium-{account}-leases"), name
+
+
+@pytest.mark.parametrize("way", ["pods/{}/binding", "bindings"])
+def test_no_binding_sets_the_label_of_a_group(scene: Scene, way: str) -> None:
+    """The API server copies the labels of a Binding to the pod."""
+    name = scene.pod("default-scheduler")["metadata"]["name"]
+    path = f"/api/v1/namespaces/default/{way.format(name)}"
+    body = {"metadata": {"name": name}, "target": {"apiVersion": "v1", "kind": "Node", "name": "plain"}}
+    labelled = {**body, "metadata": {"name": name, "labels": {GROUP_LABEL: "other"}}}
+    code, answer = scene.server.request("POST", path, labelled)
+    assert code == 403
+    assert isinstance(answer, dict)
+    assert "'group-label-immutable-of-bindings.pods.podium.dev'" in answer["message"]
+    assert scene.server.request("POST", path, body)[0] == 201
+
+
+def test_a_leaving_pod_keeps_the_label_of_its_group(scene: Scene) -> None:
+    made = scene.pod("default-scheduler", finalizers=["example.com/hold"], labels={GROUP_LABEL: "g"})
+    path = f"{_pods('default')}/{made['metadata']['name']}"
+    assert scene.server.request("DELETE", f"{path}?gracePeriodSeconds=0")[0] == 200
+    for labels in ({GROUP_LABEL: "other"}, {GROUP_LABEL: None}):
+        assert scene.server.request("PATCH", path, {"metadata": {"labels": labels}}, _MERGE)[0] == 403
+    assert scene.server.request("PATCH", path, {"metadata": {"finalizers": None}}, _MERGE)[0] == 200

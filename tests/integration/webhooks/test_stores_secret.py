@@ -34,7 +34,7 @@ async def test_a_secret_is_replaced_by_the_replica_that_read_it_last(server: Ser
     kubeconfig = str(server.kubeconfig)
     async with connect(kubeconfig, None) as first, connect(kubeconfig, None) as second:
         one, two = SecretStore(first, namespace, _NAME), SecretStore(second, namespace, _NAME)
-        assert await one.read() == (None, "")
+        assert await one.read() == (None, "", "")
         before, after = _stored("1"), _stored("2")
         assert await one.write(before, "")
         assert not await two.write(after, ""), "it is there by now"
@@ -101,21 +101,27 @@ async def test_a_secret_deleted_in_between_is_no_error(server: Server, namespace
         found = await store.read()
         assert server.request("DELETE", _path(namespace))[0] == 200
         assert not await store.write(_stored(), found.version)
-        assert await store.read() == (None, "")
+        assert await store.read() == (None, "", "")
 
 
-@pytest.mark.parametrize(
-    "data, want",
-    [
-        ({"tls.crt": "", "tls.key": ""}, "contains data that is not Podium's"),
-        ({"state.json": base64.b64encode(b"{").decode()}, "truncated"),
-        ({"state.json": base64.b64encode(b"[]").decode()}, "Expected `object`"),
-    ],
-)
-async def test_a_foreign_or_damaged_secret_is_reported_and_left(
-    server: Server, namespace: str, data: dict[str, str], want: str
-) -> None:
-    secret = {"metadata": {"name": _NAME}, "data": data}
+@pytest.mark.parametrize(("state", "want"), [(b"{", "truncated"), (b"[]", "Expected `object`")])
+async def test_a_damaged_secret_is_replaced(server: Server, namespace: str, state: bytes, want: str) -> None:
+    secret = {"metadata": {"name": _NAME}, "data": {"state.json": base64.b64encode(state).decode()}}
+    assert server.request("POST", _path(namespace).removesuffix(f"/{_NAME}"), secret)[0] == 201
+    async with connect(str(server.kubeconfig), None) as connection:
+        store = SecretStore(connection, namespace, _NAME)
+        found = await store.read()
+        assert found.stored is None
+        assert want in found.damage
+        assert f"Secret {namespace}/{_NAME}" in found.damage
+        replacement = _stored()
+        assert await store.write(replacement, found.version)
+        assert (await store.read()).stored == replacement
+
+
+async def test_a_foreign_secret_is_reported_and_left(server: Server, namespace: str) -> None:
+    want = "contains data that is not Podium's"
+    secret = {"metadata": {"name": _NAME}, "data": {"tls.crt": "", "tls.key": ""}}
     code, made = server.request("POST", _path(namespace).removesuffix(f"/{_NAME}"), secret)
     assert code == 201
     async with connect(str(server.kubeconfig), None) as connection:
@@ -128,6 +134,6 @@ async def test_a_foreign_or_damaged_secret_is_reported_and_left(
 async def test_a_namespace_that_is_missing_is_told(server: Server) -> None:
     async with connect(str(server.kubeconfig), None) as connection:
         store = SecretStore(connection, "no-such-namespace", _NAME)
-        assert await store.read() == (None, "")
+        assert await store.read() == (None, "", "")
         with pytest.raises(PodiumError, match='namespaces "no-such-namespace" not found'):
             await store.write(_stored(), "")

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from tests.support.ui.clusters import NOW
 
+from podium.cli.ui.guard import HOST
 from podium.cli.ui.reading import ClusterSource
-from podium.cli.ui.shell import HOST, Secrets, Site
+from podium.cli.ui.shell import Secrets, Site
 
 SECRETS = Secrets("token", "passing", "session")
 
@@ -71,7 +72,7 @@ class Clock:
 @asynccontextmanager
 async def visiting(source: ClusterSource, clock: Clock | None = None) -> AsyncIterator[UiClient]:
     """Serve a source and yield a client."""
-    server, guard = await Site(source, clock or Clock(), "0.1.0").serve(0, SECRETS)
+    server, guard = await Site(source, clock or Clock(), "0.1.0").serve(HOST, 0, SECRETS)
     try:
         assert guard.link.endswith("?token=token")
         yield UiClient(server.port)

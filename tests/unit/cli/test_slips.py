@@ -162,3 +162,9 @@ def test_the_json_of_a_plan_lists_what_was_not_read(folder: Path) -> None:
     (folder / "pod.yaml").write_text(POD.replace("containers", "nodeName: node, containers"), "utf-8")
     threat = call("podium whatif -f node.yaml,pod.yaml --victim t/p -o json", folder)
     assert "PriorityClass: not in the input" in json.loads(threat.stdout)["notRead"]
+
+
+def test_a_missing_choice_is_a_list_of_lines(folder: Path) -> None:
+    lines = call("podium convert -f pod.yaml", folder).stderr.splitlines()
+    assert "Error: Missing option '--to'. Choose from:" in lines
+    assert "  scheduling.podium.dev/v1beta1" in lines

@@ -7,10 +7,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO
 
 import click
 import pytest
 from click.testing import CliRunner
+from tests.support.shell import run
 
 from podium.api.inputnotes import InputNotes
 from podium.cli.inputs import file_options, load
@@ -105,11 +107,11 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The refusal is simulated, because the administrator may read everything."""
 
-    def refuse(self: Path) -> bytes:
+    def refuse(self: Path, _mode: str) -> IO[bytes]:
         raise PermissionError(13, "Permission denied", str(self))
 
     (tmp_path / "a.json").write_bytes(_pod("a"))
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(PodiumError) as refused:
         _names(str(tmp_path))
     assert str(refused.value) == f"{tmp_path / 'a.json'}: read failed: Permission denied"
@@ -393,3 +395,33 @@ def test_standard_input_is_read_once_only() -> None:
 def test_an_invalid_namespace_is_refused() -> None:
     """In a path it would select another resource, with an empty result that looks clean."""
     assert "-n: '../x' is not a valid namespace name." in _asked("-n", "../x")
+
+
+ENDLESS = {
+    "a device": "podium audit -f /dev/zero",
+    "standard input": "podium audit -f - </dev/zero",
+    "a pipe of text": "yes | podium audit -f -",
+    "a named pipe": "mkfifo pipe; (yes >pipe &) ; podium audit -f pipe",
+    "a sparse file": "truncate -s 8M file.yaml; podium audit -f file.yaml",
+    "a large file": "yes | head -c 8000000 >file.yaml; podium audit -f file.yaml",
+    "a configuration": "podium audit --config /dev/zero -f pod.json",
+    "a baseline": "podium audit --baseline /dev/zero -f pod.json",
+    "an addition": "podium whatif --add /dev/zero -f pod.json",
+    "a kustomization": "mkdir d; ln -s /dev/zero d/kustomization.yaml; podium audit -f d",
+}
+
+
+@pytest.mark.parametrize("line", ENDLESS.values(), ids=list(ENDLESS))
+def test_input_without_end_is_refused(line: str, tmp_path: Path) -> None:
+    (tmp_path / "pod.json").write_text('{"apiVersion": "v1", "kind": "Pod"}', "utf-8")
+    (tmp_path / "patched.py").write_text(
+        "from podium.cli.main import main\n"
+        "from podium.documents import textfile\n"
+        "textfile.MAX_BYTES = 1 << 22\n"
+        "main()\n",
+        "utf-8",
+    )
+    done = run(line.replace("podium", f"{sys.executable} patched.py"), tmp_path)
+    assert done.returncode in (1, 2)
+    assert len(done.stderr.splitlines()) <= 4
+    assert "Traceback" not in done.stderr

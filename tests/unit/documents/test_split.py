@@ -297,7 +297,7 @@ REFUSED: list[tuple[str, bytes, str]] = [
 
 def test_decompressed_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The text is refused as soon as its output exceeds the limit, not after all of it."""
-    monkeypatch.setattr(textfile, "MAX_UNPACKED", 1 << 20)
+    monkeypatch.setattr(textfile, "MAX_BYTES", 1 << 20)
     bomb = gzip.compress(bytes(256 << 20), compresslevel=1)
     tracemalloc.start()
     try:

@@ -34,6 +34,9 @@ class _Cluster:
         self.error: Exception | None = None
         self.overwritten = False
 
+    async def registered(self) -> list[bytes]:
+        return [bundle for _, bundle in self.bundles[-1:]]
+
     async def published(self, bundle: bytes) -> bool:
         if self.error:
             raise self.error
@@ -321,14 +324,72 @@ async def test_a_store_that_cannot_be_read_is_fatal_only_at_the_start(tmp_path: 
     async with _running(tmp_path, cluster) as replica:
         await _until(lambda: replica.keeper.registered)
         good, serving = (tmp_path / "state.json").read_bytes(), replica.serving.fingerprint
-        (tmp_path / "state.json").write_bytes(b"garbage")
+        (tmp_path / "state.json").unlink()
+        (tmp_path / "state.json").mkdir()
         await _until(lambda: replica.errors)
         assert "state.json" in str(replica.errors[0])
         with pytest.raises(PodiumError, match=r"state\.json"):
             await _Replica(tmp_path, None, 1, Serving(pki.NAMES), _QUICK).keeper.load_pair()
+        (tmp_path / "state.json").rmdir()
         (tmp_path / "state.json").write_bytes(good)
         await replica.keeper.turn()
         assert replica.serving.fingerprint == serving
+
+
+@pytest.mark.parametrize("damage", [b"garbage", b"{}", b"[" * 100_000, b"\x00", None], ids=repr)
+async def test_a_new_authority_stands_beside_the_registered_one(tmp_path: Path, damage: bytes | None) -> None:
+    """A replica that starts with a damaged state, or none, breaks no call of the replicas that run."""
+    cluster, time, logged = _Cluster(), _Virtual(), _Said()
+
+    def keeper(name: str) -> Keeper:
+        return Keeper(
+            FolderStore(tmp_path),
+            Serving(pki.NAMES),
+            cluster,
+            names=pki.NAMES,
+            replica=name,
+            address=("127.0.0.1", 1),
+            now=time.now,
+            log_event=lambda event, fields: logged.append((event, fields)),
+            monotonic=lambda: time.seconds,
+            sleep=time.sleep,
+            probe=_Listening(time).probe,
+        )
+
+    running = keeper("running")
+    await running.load_pair()
+    while not running.registered:
+        await _round(time, [running])
+    former = cluster.believed(0)
+    if damage is None:
+        (tmp_path / "state.json").unlink()
+    else:
+        (tmp_path / "state.json").write_bytes(damage)
+    logged.clear()
+    starting = keeper("starting")
+    await starting.load_pair()
+    while not starting.registered:
+        await _round(time, [starting])
+    told = [fields for event, fields in logged if event.startswith("stored certificates damaged")]
+    assert len(told) == (damage is not None)
+    assert former in cluster.believed(0) != former
+    began = time.seconds
+    while former in cluster.believed(0):
+        await _round(time, [running, starting])
+        assert time.seconds - began < 300
+    assert cluster.believed(0).count(b"BEGIN CERTIFICATE") == 1
+
+
+async def test_running_replicas_restore_a_damaged_state(tmp_path: Path) -> None:
+    cluster = _Cluster()
+    async with _running(tmp_path, cluster) as replica:
+        await _until(lambda: replica.keeper.registered)
+        former = cluster.believed(0)
+        (tmp_path / "state.json").write_bytes(b"garbage")
+        await _until(lambda: "certificates restored" in replica.events)
+        assert former in cluster.believed(0)
+        assert len(replica.errors) == 1
+        assert "state.json" in str(replica.errors[0])
 
 
 @pytest.mark.parametrize("error", [PodiumError("the API server is away"), RuntimeError("a bug")])

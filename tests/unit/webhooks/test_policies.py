@@ -54,7 +54,7 @@ def test_the_level_is_the_action(level: RuleLevel, action: str) -> None:
     """A refusal names no field, as the webhook's names none; a field error always does."""
     levels = {rule.cause.rule.id: level for rule in OWN_RULES}
     found = by_name(Policy(levels=levels, allow=ALLOW))
-    assert len(found) == 10
+    assert len(found) == 11
     for name, (policy, binding) in found.items():
         assert (policy["kind"], binding["kind"]) == (
             "ValidatingAdmissionPolicy",
@@ -106,7 +106,18 @@ def test_the_defaults_and_the_twin_are_all_policies_once() -> None:
             for name in default_names()
             if any(name.startswith(rule) for rule in levels if levels[rule] is RuleLevel.WARN)
         }
-    assert {name.partition(".")[0] for name in default_names()} == {rule.cause.rule.id for rule in DEFAULT}
+    rules = {name.partition(".")[0].removesuffix("-of-bindings") for name in default_names()}
+    assert rules == {rule.cause.rule.id for rule in DEFAULT}
+
+
+def test_a_leaving_pod_keeps_its_label_and_may_lose_its_finalizers() -> None:
+    """The rule compares two labels, so it needs no exemption."""
+    found = by_name(Policy(allow=ALLOW))
+    for name, (policy, _) in found.items():
+        exempt = "matchConditions" not in policy["spec"]
+        assert exempt == name.startswith(podiumrules.LABEL_FIXED.cause.rule.id)
+    resources = found["group-label-immutable-of-bindings.pods.podium.dev"][0]["spec"]["matchConstraints"]
+    assert resources["resourceRules"][0]["resources"] == ["bindings", "pods/binding"]
 
 
 def test_an_install_has_the_policies_of_its_admission_policy() -> None:

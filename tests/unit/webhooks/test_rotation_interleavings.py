@@ -104,6 +104,10 @@ class _Publisher:
         self._world = world
         self._read = 0
 
+    async def registered(self) -> list[bytes]:
+        await _Pause()
+        return [self._world.bundle] if self._world.bundle is not None else []
+
     async def published(self, bundle: bytes) -> bool:
         await _Pause()
         self._read = self._world.resource_version

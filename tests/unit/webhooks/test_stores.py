@@ -31,7 +31,7 @@ async def test_written_state_is_read_back(tmp_path: Path) -> None:
         FolderStore(tmp_path / "certs"),
         rotation.introduce(_stored(), _NOW, USUAL, certificates.new_key),
     )
-    assert (await store.read()) == (None, "")
+    assert (await store.read()) == (None, "", "")
     assert await store.write(stored, "")
     found = await store.read()
     assert found.stored == stored
@@ -84,7 +84,7 @@ async def test_a_file_deleted_or_cut_to_nothing_is_nothing_stored(tmp_path: Path
     store = FolderStore(tmp_path)
     assert await store.write(_stored(), "")
     (tmp_path / "state.json").write_bytes(b"")
-    assert (await store.read()) == (None, "")
+    assert (await store.read()) == (None, "", "")
     assert await store.write(_stored(), "")
 
 
@@ -92,6 +92,7 @@ _GOOD = msgspec.json.encode(_stored())
 _SWAPPED = msgspec.json.encode(
     msgspec.structs.replace(_stored(), signer=Pair(_stored().signer.certificate, _stored().signer.key))
 )
+_RETIRED = msgspec.json.encode(msgspec.structs.replace(_stored(), retired=b"garbage"))
 
 
 @pytest.mark.parametrize(
@@ -103,19 +104,25 @@ _SWAPPED = msgspec.json.encode(
         (b"\xff\xfe", "malformed"),
         (_GOOD.replace(b'"signer":["LS0t', b'"signer":["AAAA'), "no PEM certificate can be read"),
         (_SWAPPED, "the key does not belong to the certificate"),
+        (b"[" * 100_000, ""),
+        (_RETIRED, "no PEM certificate can be read"),
+        (_GOOD.replace(b'"names":["127.0.0.1"]', b'"names":[]'), "a report has no name"),
+        (_GOOD.replace(b'Z"}]', b'"}]'), "a time without a zone"),
     ],
 )
 async def test_a_damaged_state_is_told_in_one_line_without_its_content(
     tmp_path: Path, content: bytes, want: str
 ) -> None:
     (tmp_path / "state.json").write_bytes(content)
-    with pytest.raises(PodiumError) as raised:
-        await FolderStore(tmp_path).read()
-    text = str(raised.value)
-    assert str(tmp_path / "state.json") in text
-    assert want in text
-    assert "Delete it" in text
-    assert len(text) < 300 + len(str(tmp_path))
+    store = FolderStore(tmp_path)
+    stored, version, damage = await store.read()
+    assert stored is None
+    assert damage.startswith(f"{tmp_path / 'state.json'}: ")
+    assert want in damage
+    assert "elete" not in damage
+    assert len(damage) < 300 + len(str(tmp_path))
+    assert await store.write(_stored(), version)
+    assert (await store.read()).stored is not None
 
 
 async def test_a_folder_that_cannot_be_is_told(tmp_path: Path) -> None:

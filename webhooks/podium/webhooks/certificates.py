@@ -9,6 +9,7 @@ Nothing here reads a clock, and keys are arguments. No text that these functions
 key.
 """
 
+import contextlib
 import ipaddress
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
@@ -119,6 +120,20 @@ def issuer(certificate: bytes, bundle: bytes) -> Facts | None:
 def lasts(bundle: bytes) -> datetime:
     """Return the time at which the last CA of a bundle expires. Raises PodiumError for an invalid bundle."""
     return max(each.not_valid_after_utc for each in _certificates(bundle))
+
+
+def valid(bundles: Iterable[bytes], now: datetime) -> bytes:
+    """Return the certificates of several bundles that are valid now, each once.
+
+    A bundle that cannot be read is left out.
+    """
+    kept: dict[bytes, None] = {}
+    for bundle in bundles:
+        with contextlib.suppress(PodiumError):
+            for each in _certificates(bundle):
+                if each.not_valid_before_utc <= now < each.not_valid_after_utc:
+                    kept[each.public_bytes(serialization.Encoding.PEM)] = None
+    return b"".join(kept)
 
 
 def verify_pair(pair: Pair, names: Iterable[str], now: datetime) -> Facts:

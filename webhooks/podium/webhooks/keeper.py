@@ -8,6 +8,7 @@ webhook with a valid certificate must survive minutes without an API server.
 """
 
 import asyncio
+import contextlib
 import random
 import time
 import traceback
@@ -52,6 +53,10 @@ _SOON_SECONDS = 1.0
 
 class Publisher(Protocol):
     """Writes the bundle to webhook configurations and conversions, where API servers read it."""
+
+    async def registered(self) -> list[bytes]:
+        """Return the bundles that API servers have now. Raises PodiumError."""
+        ...
 
     async def published(self, bundle: bytes) -> bool:
         """Return whether the API server has exactly this bundle everywhere. Raises PodiumError."""
@@ -235,6 +240,8 @@ class Keeper(_Renewal):
         """Advance the store to a state from which we may serve, and serve its leaf."""
         for _ in range(_ATTEMPTS):
             found = await self._store.read()
+            if found.damage:
+                self._tell("stored certificates damaged, new ones replace them", {"error": found.damage})
             if found.stored is None and self._last is not None:
                 await self._restore(self._last, found.version)
                 continue
@@ -269,15 +276,28 @@ class Keeper(_Renewal):
                 self._gone_since = self._monotonic()
             waited = timedelta(seconds=self._monotonic() - self._gone_since)
             if waited < 3 * self._periods.poll and not await self._publisher.published(last.bundle):
-                raise PodiumError("the stored certificates were deleted, and those of this replica are older")
+                raise PodiumError(
+                    "the stored certificates are missing or damaged, and those of this replica are older"
+                )
             last = rotation.introduce(last, self._now(), self._periods, certificates.new_key)
         if await self._store.write(last, version):
             self._log_event("certificates restored", {})
 
     async def _advance(self, found: Found, step: RotationStep) -> bool:
         """Do a step that writes. Return False if another replica wrote first."""
+        now, registered = self._now(), b""
+        if found.stored is None and self._publisher is not None:
+            # Without an answer of the API server the new CA replaces the registered ones.
+            with contextlib.suppress(PodiumError):
+                registered = certificates.valid(await self._publisher.registered(), now)
         after = rotation.advance(
-            found.stored, step, self._me, self._now(), periods=self._periods, new_key=certificates.new_key
+            found.stored,
+            step,
+            self._me,
+            now,
+            periods=self._periods,
+            new_key=certificates.new_key,
+            registered=registered,
         )
         written = await self._store.write(after, found.version)
         if written and step is not RotationStep.REPORT:

@@ -61,6 +61,8 @@ class Twin(NamedTuple):
 # The policies of every installation, if their level is `deny`: by violating one of these rules, a tenant
 # would use a class or a group that is not its own.
 DEFAULT = (podiumrules.CLASS_ALLOWED, podiumrules.LABEL_FIXED)
+# The second policy of LABEL_FIXED.
+_BINDING_POLICY = f"{podiumrules.LABEL_FIXED.cause.rule.id}-of-bindings.{Family.PODS.domain}"
 # The reasons why the other rules have no twin.
 WITHOUT_POLICY = {
     podiumrules.MEMBER_PRIORITY: "compares a pod with its PodGroup",
@@ -204,7 +206,7 @@ def default_names() -> list[str]:
         for rule in DEFAULT
         for family in Family
         if targets(rule, family, AdmissionPhase.VALIDATE)
-    ]
+    ] + [_BINDING_POLICY]
 
 
 def policies(policy: Policy, options: Options) -> list[dict[str, Any]]:
@@ -233,6 +235,10 @@ def _name(rule: OwnRule, family: Family) -> str:
 def _policy(
     twin: Twin, family: Family, level: RuleLevel, options: Options, failure: str
 ) -> list[dict[str, Any]]:
+    # The fixed label is compared with the one before, so removing a finalizer is no violation of it.
+    exempt: dict[str, Any] = {}
+    if twin is not LABEL_FIXED:
+        exempt["matchConditions"] = [condition("not-being-deleted", cel.NOT_BEING_DELETED)]
     forbids = level is RuleLevel.DENY and not twin.invalid
     spec = {
         "failurePolicy": failure,
@@ -241,7 +247,7 @@ def _policy(
             **options.selector(family),
             "resourceRules": _resource_rules(twin.rule, family),
         },
-        "matchConditions": [condition("not-being-deleted", cel.NOT_BEING_DELETED)],
+        **exempt,
         "variables": [{"name": name, "expression": value} for name, value in twin.variables.items()],
         "validations": [
             {
@@ -256,7 +262,40 @@ def _policy(
             for check in twin.checks
         ],
     }
-    return bound(_name(twin.rule, family), spec, "Deny" if level is RuleLevel.DENY else "Warn")
+    action = "Deny" if level is RuleLevel.DENY else "Warn"
+    documents = bound(_name(twin.rule, family), spec, action)
+    if twin is LABEL_FIXED:
+        documents += bound(_BINDING_POLICY, _binding_spec(options, failure, forbids=forbids), action)
+    return documents
+
+
+def _binding_spec(options: Options, failure: str, *, forbids: bool) -> dict[str, Any]:
+    """Return the rule of the fixed label for Bindings, whose labels the API server copies to the pod."""
+    field = "" if forbids else f"metadata.labels[{GROUP_LABEL}]: "
+    rules = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE"],
+        "resources": ["bindings", "pods/binding"],
+        "scope": "Namespaced",
+    }
+    return {
+        "failurePolicy": failure,
+        "matchConstraints": {
+            "matchPolicy": "Equivalent",
+            **options.selector(Family.PODS),
+            "resourceRules": [rules],
+        },
+        "validations": [
+            {
+                "expression": f"!{cel.LABEL}.hasValue()",
+                "messageExpression": cel.quote(
+                    f"{field}the label {GROUP_LABEL} may not be set by a Binding of the pod"
+                ),
+                "reason": "Forbidden",
+            }
+        ],
+    }
 
 
 def _resource_rules(rule: OwnRule, family: Family) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ overwrite each other forever. A caBundle written by a person with kubectl is ove
 """
 
 import asyncio
+import base64
 from typing import Any
 
 from podium import jsontext
@@ -103,6 +104,12 @@ class BundlePublisher:
                 f"{self._connection.server}: {', '.join(missing)}: not found, so no webhook is registered: "
                 "apply manifests/webhooks, or use --register-url"
             )
+
+    async def registered(self) -> list[bytes]:
+        """Return the bundles that API servers have now. Raises PodiumError when they cannot be read."""
+        documents = [await self._read(path) for path in self._wanted(b"")]
+        clients = [client for each in documents if each is not None for client in _clients(each).values()]
+        return [base64.b64decode(client.get("caBundle", "")) for client in clients]
 
     def _wanted(self, bundle: bytes) -> dict[str, Document]:
         """Return the whole registration by path, conversions before webhook configurations."""

@@ -51,6 +51,9 @@ class Periods(NamedTuple):
 
 
 USUAL = Periods()
+# The report for replicas that may serve under CAs of a state that is lost. It has no address, so it is never
+# proven, and holds those CAs for `patience` polls.
+UNKNOWN, _NOWHERE = "unknown", ("127.0.0.1", 0)
 
 
 class ReplicaReport(msgspec.Struct, frozen=True):
@@ -164,11 +167,18 @@ def advance(
     *,
     periods: Periods,
     new_key: NewKey,
+    registered: bytes = b"",
 ) -> Stored:
-    """Return the state after a step of WRITES."""
+    """Return the state after a step of WRITES.
+
+    `registered` has the CAs that API servers trust although no state has them. They stay beside a new CA
+    until the replicas that serve under them have read the new state.
+    """
     if stored is None:
         ca = _authority(now, periods, new_key)
-        fresh = Stored(signer=ca, serving=_leaf(ca, me.names, now, periods, new_key))
+        leaf = _leaf(ca, me.names, now, periods, new_key)
+        unknown = ReplicaReport(UNKNOWN, _NOWHERE, me.names, "", now + periods.leaf)
+        fresh = Stored(ca, leaf, retired=registered, reports=(unknown,) if registered else ())
         return _reported(fresh, me, now, periods)
     names = _leaf_names(stored, me)
     match step:

@@ -32,17 +32,21 @@ _LABELS = {
 
 
 class Found(NamedTuple):
-    """The content of a store, or None, and its version for `write`."""
+    """The content of a store, or None, and its version for `write`.
+
+    `damage` is the reason why content that exists cannot be read. It counts as absent, and is replaced.
+    """
 
     stored: Stored | None
     version: str
+    damage: str = ""
 
 
 class Store(Protocol):
     """One shared document, replaced by compare-and-swap."""
 
     async def read(self) -> Found:
-        """Return the stored state. Raises PodiumError when it cannot be read, or is not Podium's."""
+        """Return the stored state. Raises PodiumError if the store cannot be read, or is not Podium's."""
         ...
 
     async def write(self, stored: Stored, version: str) -> bool:
@@ -64,7 +68,7 @@ class FolderStore:
             raise PodiumError(f"{self._folder / _STATE}: {error.strerror}") from None
         if not body:
             return Found(None, "")
-        return Found(_decode(body, str(self._folder / _STATE)), _digest(body))
+        return _found(body, _digest(body), str(self._folder / _STATE))
 
     async def write(self, stored: Stored, version: str) -> bool:
         """Replace the files; state.json first, because the others are its copies."""
@@ -107,9 +111,8 @@ class SecretStore:
         secret = jsontext.parse(body, _StoredSecret)
         if secret.data and _STATE not in secret.data:
             raise PodiumError(f"{self._where}: contains data that is not Podium's. Name another Secret")
-        state = secret.data.get(_STATE) if secret.data else None
-        stored = _decode(base64.b64decode(state), self._where) if state else None
-        return Found(stored, secret.metadata.resourceVersion)
+        state = base64.b64decode(secret.data[_STATE]) if secret.data else b""
+        return _found(state, secret.metadata.resourceVersion, f"{self._where}: {_STATE}")
 
     async def write(self, stored: Stored, version: str) -> bool:
         """Create the Secret, or patch it if it is unchanged since it was read."""
@@ -159,16 +162,22 @@ def _files(stored: Stored) -> Mapping[str, bytes]:
     }
 
 
-def _decode(body: bytes, where: str) -> Stored:
+def _found(body: bytes, version: str, where: str) -> Found:
+    if not body:
+        return Found(None, version)
     try:
         stored = jsontext.parse(body, Stored)
         # The CAs must be valid; an invalid leaf is replaced.
         for ca in (stored.signer, stored.next):
             if ca is not None:
                 certificates.verify_pair(ca, (), certificates.facts(ca.certificate).start)
-    except (msgspec.DecodeError, PodiumError) as error:
-        raise PodiumError(f"{where}: {_STATE}: {error}. Delete it to create new certificates") from None
-    return stored
+        if stored.retired:
+            certificates.facts(stored.retired)
+    except (msgspec.DecodeError, PodiumError, RecursionError) as error:
+        return Found(None, version, damage=f"{where}: {error}")
+    if any(not report.names or report.end.tzinfo is None for report in stored.reports):
+        return Found(None, version, damage=f"{where}: a report has no name, or a time without a zone")
+    return Found(stored, version)
 
 
 def _digest(body: bytes) -> str:

@@ -26,6 +26,7 @@ from podium.rules.admission import Operation, Profile, Verdict, has_rules
 from podium.rules.clientchecks import is_removed
 from podium.rules.context import GATES
 from podium.rules.owners import makes_pods
+from podium.stderr import say
 
 MINORS = (*(f"1.{minor}" for minor in WORKLOAD_VERSIONS), f"1.{PLANNED}")
 LIVE = "live"
@@ -162,7 +163,7 @@ def command(
     results = [result for document in documents if (result := admission.admit(document)) is not None]
     if skipped:
         listed = ", ".join(f"{number} {kind}" for kind, number in sorted(skipped.items()))
-        click.echo(f"podium: skipped, no rules for these kinds: {listed}", err=True)
+        say(f"podium: skipped, no rules for these kinds: {listed}")
     output.report(
         functools.partial(admission_table, results, profile),
         functools.partial(admission_document, results, notes),
@@ -236,7 +237,7 @@ def _minor(cluster: ExistingObjects, documents: Iterable[Document]) -> str:
     if (proven := proven_minor(native)) is None:
         return f"1.{max(WORKLOAD_VERSIONS)}"
     minor, why = proven
-    click.echo(f"podium: Kubernetes {minor} ({why})", err=True)
+    say(f"podium: Kubernetes {minor} ({why})")
     return minor
 
 

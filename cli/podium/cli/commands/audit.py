@@ -31,7 +31,6 @@ from podium.cli.render.context import Context, FindingLocation
 from podium.cli.render.formats import FORMATS, render
 from podium.cli.render.output import Output, deliver, output_options, terminal
 from podium.cli.render.pictures.clustermap import ClusterMap, cluster_map
-from podium.cli.render.text import visible
 from podium.cli.render.words import amounts
 from podium.cluster.state import ClusterState
 from podium.documents.load import Loaded, Origins, collector_paused
@@ -39,6 +38,7 @@ from podium.documents.sources import InputFiles, read_documents
 from podium.errors import PodiumError
 from podium.rules.audit.table import RULES, unknown_rule
 from podium.rules.rule import Rule
+from podium.stderr import say
 from podium.text import count
 from podium.version import VERSION
 
@@ -159,7 +159,8 @@ class ReportPrinter:
         if before is not None and _outcome(before) == _outcome(report):
             return
         if before is not None:
-            click.echo(f"\npodium: {written(datetime.now(UTC))}: the report has changed", err=True)
+            say("")
+            say(f"podium: {written(datetime.now(UTC))}: the report has changed")
         _say_minor(report, self._name)
         context = _context(self._files, loaded, self._judge.rules(triage), self._output)
         with collector_paused():
@@ -179,7 +180,7 @@ def _outcome(report: AuditReport) -> tuple[object, ...]:
 def _say_minor(report: AuditReport, name: str) -> None:
     summary = report.summary
     prefix = f"{name}: " if name else ""
-    click.echo(f"podium: {prefix}Kubernetes {summary.kubernetes} ({summary.chosenBy})", err=True)
+    say(f"podium: {prefix}Kubernetes {summary.kubernetes} ({summary.chosenBy})")
 
 
 class AuditRun(NamedTuple):
@@ -239,7 +240,7 @@ def _config(option: str | None) -> str | None:
     home = Path(os.path.expanduser("~"))  # noqa: PTH111
     chosen = choose_config(option, os.environ, Path.cwd(), home)
     if chosen is not None and option is None:
-        click.echo(f"podium: configuration {visible(chosen)} (--config '' for none)", err=True)
+        say(f"podium: configuration {chosen} (--config '' for none)")
     return chosen
 
 

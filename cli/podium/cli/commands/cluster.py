@@ -23,6 +23,7 @@ from podium.errors import PodiumError, PodiumUsageError
 from podium.realnode import cluster as real
 from podium.realnode import entry, requirements
 from podium.realnode import programs as node_programs
+from podium.stderr import say
 
 DEFAULT_NAME = "podium"
 _NOT_ALL_RUN = 3
@@ -96,7 +97,7 @@ def up(
     what = f"cluster {name}: Kubernetes {state.settings.release.version}"
     without = "" if state.settings.workload_api else " without the Workload API"
     how = f"is ready after {time.monotonic() - before:.0f} s" if started else "is already running"
-    click.echo(f"{what}{without} {how}. To stop it: `podium cluster down --name {name}`", err=True)
+    say(f"{what}{without} {how}. To stop it: `podium cluster down --name {name}`")
     click.echo(access(folder, state.settings).kubeconfig)
 
 
@@ -106,9 +107,7 @@ def down(name: str) -> None:
     """Stop a cluster and remove all of its data."""
     folder = folders.clusters() / name
     gone = (real if real.is_real(folder) else cluster).down(folder, sys.stderr)
-    click.echo(
-        f"cluster {name} is stopped and removed" if gone else f"cluster {name} does not exist", err=True
-    )
+    say(f"cluster {name} is stopped and removed" if gone else f"cluster {name} does not exist")
 
 
 @command.command()
@@ -148,7 +147,7 @@ def load_images(name: str, archives: tuple[Path, ...]) -> None:
     _, state = _real(name)
     for archive in archives:
         entry.load(state, archive)
-    click.echo(f"cluster {name}: {len(archives)} archives imported into each node", err=True)
+    say(f"cluster {name}: {len(archives)} archives imported into each node")
 
 
 @command.command(context_settings={"ignore_unknown_options": True})

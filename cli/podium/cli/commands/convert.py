@@ -23,6 +23,7 @@ from podium.documents import yamledit
 from podium.documents.document import Document, ReadError
 from podium.documents.sources import read_documents
 from podium.documents.yamlwriter import dump_all
+from podium.stderr import say
 
 _KINDS = ("PodGroup", "Workload", "CompositePodGroup")
 
@@ -73,7 +74,7 @@ def command(files: inputs.InputFiles, target: str, output: Output) -> None:
     lost = False
     for document, result in results:
         for note in result.notes:
-            click.echo(_line(f"{document.origin}, {note.field}: {note.text}"), err=True)
+            say(f"{document.origin}, {note.field}: {note.text}")
             lost = lost or note.lost
     if lost:
         sys.exit(EXIT_FINDINGS)
@@ -107,13 +108,8 @@ def _yaml(document: Document, result: Converted, *, last: bool) -> str:
             if document.items
             else "the change is in an alias or the like"
         )
-        click.echo(f"podium: {document.origin}: comments are not kept, because {why}", err=True)
+        say(f"podium: {document.origin}: comments are not kept, because {why}")
     return dump_all([result.document])
-
-
-def _line(text: str) -> str:
-    """Return a note as one line, whatever characters its field name contains."""
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 def _converted(document: Document, target: str, *, strict: bool) -> Converted:

@@ -12,10 +12,10 @@ from podium.cli.kubeoptions import KubeOptions, server_options
 from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.render.data import document
 from podium.cli.render.output import Output, output_options
-from podium.cli.render.text import visible
 from podium.errors import PodiumError
 from podium.ops.doctor.check import CheckLevel, DoctorCheck
-from podium.text import count, listed
+from podium.stderr import say
+from podium.text import count, listed, visible
 from podium.version import VERSION
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ async def _look(kube: KubeOptions) -> "ClusterFacts":
     # The manifests of an install with all components.
     documents = manifests("scheduler", None)
     async with connect(kube.kubeconfig, kube.context, kube.requests) as connection:
-        click.echo(f"podium: context {connection.context}, server {connection.server}", err=True)
+        say(f"podium: context {connection.context}, server {connection.server}")
         # If no AdmissionPolicy can be read, the policies are those that Podium ships.
         with contextlib.suppress(PodiumError):
             documents = administered(documents, await configured(connection))

@@ -10,6 +10,7 @@ from podium.cli.live import check_read, read_live
 from podium.cli.main import examples
 from podium.cli.render.output import to_stdout
 from podium.documents.load import collector_paused
+from podium.stderr import say
 
 
 @click.command(
@@ -65,6 +66,6 @@ def command(output: str, pseudonyms: bool, events: bool, kube: KubeOptions) -> N
             dump.write(Path(output), recorder, info, rename)
     counts = ", ".join(f"{count:,} {name}" for name, count in recorder.counts().items() if count)
     where = "standard output" if output == "-" else output
-    click.echo(f"podium: {where}: {counts or 'no objects'}", err=True)
+    say(f"podium: {where}: {counts or 'no objects'}")
     for kind, why in info.unread.items():
-        click.echo(f"podium: not included: {kind}: {why}", err=True)
+        say(f"podium: not included: {kind}: {why}")

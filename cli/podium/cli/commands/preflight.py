@@ -23,6 +23,7 @@ from podium.cli.render.text import IN_WIDE
 from podium.documents.load import collector_paused
 from podium.errors import PodiumError
 from podium.ops.preflight import PreflightPlan, preflight
+from podium.stderr import say
 from podium.text import some
 
 TARGETS = ("1.37", "1.38")
@@ -75,7 +76,7 @@ def command(
     loaded = inputs.load(files, kube, reads=AUDIT_READS, keep=(Kind.POD_GROUP, Kind.WORKLOAD))
     minor, chosen_by = _current(current, target, loaded)
     if note := planned_note(MINORS[target]):
-        click.echo(f"podium: Kubernetes {target}{note}", err=True)
+        say(f"podium: Kubernetes {target}{note}")
     with collector_paused(), loaded.origins.placed():
         planned = preflight(
             loaded.state,

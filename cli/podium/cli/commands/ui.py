@@ -16,6 +16,7 @@ import click
 from podium.cli import inputs, kubeoptions
 from podium.cli.live import ask_live
 from podium.cli.main import examples
+from podium.stderr import say
 from podium.version import VERSION
 
 if TYPE_CHECKING:
@@ -38,14 +39,14 @@ if TYPE_CHECKING:
     type=click.IntRange(0, 65535),
     default=0,
     show_default=True,
-    help="Port to listen on; 0 for any free port.",
+    help="Port of 127.0.0.1 to listen on; 0 for any free port of a random loopback address.",
 )
 @click.option("--open/--no-open", "opens", default=False, help="Open the browser.  [default: no-open]")
 def command(*, files: inputs.InputFiles, kube: kubeoptions.KubeOptions, port: int, opens: bool) -> None:
     """Serve pages on loopback until Ctrl-C: groups, divergences, preemption history, what-if plans.
 
     Reads files (-f) or, at each page request, the live cluster, with get and list requests only. The printed
-    link admits one browser. Other users of this machine and other web sites are refused.
+    link works for ten minutes. Other users of this machine and other web sites are refused.
     """
     if files.names:
         scope_of_files = kube.scope_of_files()
@@ -63,6 +64,7 @@ def command(*, files: inputs.InputFiles, kube: kubeoptions.KubeOptions, port: in
 
 
 async def _serve(source: "ClusterSource", port: int, *, opens: bool) -> None:
+    from podium.cli.ui.guard import HOST, own_host  # noqa: PLC0415 - as above
     from podium.cli.ui.shell import Secrets, Site  # noqa: PLC0415 - as above
     from podium.runtime import logs  # noqa: PLC0415 - as above
     from podium.runtime.signals import stopping  # noqa: PLC0415 - as above
@@ -71,12 +73,15 @@ async def _serve(source: "ClusterSource", port: int, *, opens: bool) -> None:
     await site.check_source()
     logs.configure("text", "warning", sys.stderr)
     with stopping() as stop:
-        server, guard = await site.serve(port, Secrets(*(secrets.token_urlsafe(32) for _ in Secrets._fields)))
+        # Tunnels, which need a fixed port, need a fixed address too.
+        host = HOST if port else own_host(secrets.token_bytes(3))
+        values = Secrets(*(secrets.token_urlsafe(32) for _ in Secrets._fields))
+        server, guard = await site.serve(host, port, values)
         try:
             click.echo(guard.link)
-            click.echo("podium: open this link in your browser; stop with Ctrl-C", err=True)
+            say("podium: open this link in your browser; stop with Ctrl-C")
             if opens and not await asyncio.to_thread(webbrowser.open, guard.passing_link):
-                click.echo("podium: no browser found; open the link yourself", err=True)
+                say("podium: no browser found; open the link yourself")
             await stop.asked.wait()
         finally:
             await server.close()

@@ -7,6 +7,7 @@ import click
 from podium.cli import kubeoptions
 from podium.cli.installing import echo
 from podium.cli.main import EXIT_FINDINGS, examples
+from podium.text import visible
 
 
 @click.command(
@@ -39,9 +40,9 @@ def command(*, delete_groups: bool, yes: bool, kube: kubeoptions.KubeOptions) ->
             echo(f"context {connection.context}, server {connection.server}")
             planned = await uninstalling.look(connection, delete_groups=delete_groups)
             for step in planned.steps:
-                click.echo(str(step))
+                click.echo(visible(str(step)))
             for each in planned.kept:
-                click.echo(f"keep {each}")
+                click.echo(visible(f"keep {each}"))
             if not planned.steps:
                 echo("nothing to remove")
                 return

@@ -38,6 +38,7 @@ from podium.documents.scope import Scope
 from podium.errors import PodiumUsageError
 from podium.groups.trees import group_at
 from podium.schedulerplugin.preemption.outcome import Outcome, TenantNames, full_name
+from podium.stderr import say
 from podium.text import count, some
 from podium.version import VERSION
 
@@ -171,7 +172,7 @@ def _code(report: WhatIf, max_victims: int | None) -> int:
     if max_victims is None or harm is None or harm.pods <= max_victims:
         return 0
     pods = count(harm.pods, "pod")
-    click.echo(f"podium: {pods} would be preempted, more than --max-victims {max_victims:,}", err=True)
+    say(f"podium: {pods} would be preempted, more than --max-victims {max_victims:,}")
     return EXIT_FINDINGS
 
 
@@ -216,7 +217,7 @@ def _defragmentation(question: WhatIfQuery, key: str, loaded: Loaded, moment: Pl
 def _assumed(question: WhatIfQuery, loaded: Loaded, moment: PlanTime, target: Target) -> Assumptions:
     """Return the assumptions for a target, after printing its semantics."""
     assumed = _assumptions(question, loaded, moment, target)
-    click.echo(f"podium: semantics {assumed.rules.semantics} ({assumed.rules.why})", err=True)
+    say(f"podium: semantics {assumed.rules.semantics} ({assumed.rules.why})")
     return assumed
 
 
@@ -242,7 +243,7 @@ def _add(question: WhatIfQuery, loaded: Loaded, moment: PlanTime) -> AddedFile:
         documents = scaled(documents, replicas)
     expansion = whatifinput.expanded(documents, loaded, moment, strict=question.files.strict)
     for note in expansion.notes:
-        click.echo(f"podium: {note}", err=True)
+        say(f"podium: {note}")
     if not (expansion.targets or question.pod or question.group or question.victim):
         problem = "none is or creates a pending pod or group. Add a workload, or use --pod or --group"
         raise PodiumUsageError(f"no target among the objects of {options.add}: {problem}")
@@ -260,7 +261,7 @@ def _chosen(loaded: Loaded, scope: Scope) -> Mapping[Target, ObjectRef]:
     absent = [each for each in targets if isinstance(each, GroupKey) and group_at(loaded.state, each) is None]
     if absent:
         names = some("/".join(each.qualified) for each in absent)
-        click.echo(f"podium: left out, because these groups are not in the input: {names}", err=True)
+        say(f"podium: left out, because these groups are not in the input: {names}")
     if len(absent) == len(targets):
         part = f" ({scope.partial})" if scope.partial else ""
         raise PodiumUsageError(f"no target: no pod or group is pending{part}")

@@ -8,6 +8,7 @@ from podium import jsontext
 from podium.audit.report import API_VERSION, AuditReport
 from podium.cli.render.whatif_words import WhatIf
 from podium.documents.yamlwriter import dump_all
+from podium.text import json_visible
 
 
 def audit_document(report: AuditReport) -> dict[str, Any]:
@@ -50,7 +51,7 @@ def document(kind: str, **body: Any) -> dict[str, Any]:
 
 def as_json(value: dict[str, Any]) -> str:
     """Return a document as JSON, indented by two, with a newline at the end."""
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
+    return json_visible(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()) + "\n"
 
 
 def as_text(value: dict[str, Any], output: str) -> str:

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 from podium.api.podrequests import is_device
 from podium.cli.render.data import as_builtins, document
 from podium.cli.render.html import section, table, text, whole
-from podium.cli.render.text import Layout, visible
+from podium.cli.render.text import Layout
 from podium.cli.render.threat import amount
 from podium.cli.render.whatif_words import Basis, PageOrigin, caveats, harm_words, rules_line
 from podium.schedulerplugin.preemption.moves import Defragmentation, DomainMoves, Freeing, UnitMove
-from podium.text import accelerator_time, count, some
+from podium.text import accelerator_time, count, some, visible
 
 # Maximum lengths of the lists in the table, and on the page; docs/whatif.md states these numbers.
 MOVES, PAGE_MOVES = 20, 300
@@ -31,12 +31,12 @@ def defragment_document(found: Defragmentation, basis: Basis) -> dict[str, Any]:
 
 def defragment_table(found: Defragmentation, basis: Basis, layout: Layout) -> str:
     """Return the answer in the layout's width, with the moves of the best domain."""
-    layout.paragraph(visible(rules_line(basis)), style="dim")
-    layout.paragraph(visible(domains_line(found)), style="bold")
+    layout.paragraph(rules_line(basis), style="dim")
+    layout.paragraph(domains_line(found), style="bold")
     for line in filter(None, (best_line(found), room_line(found))):
-        layout.paragraph(visible(line))
+        layout.paragraph(line)
     for caveat in caveats(basis):
-        layout.paragraph(visible(caveat), style="warning")
+        layout.paragraph(caveat, style="warning")
     for each in _lists(found, _freed(found)[:1]):
         header = [visible(column) for column in each.header]
         layout.listing(each.kind, header, each.rows, tuple, limit=each.limit, right=each.right)

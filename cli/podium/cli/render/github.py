@@ -9,8 +9,8 @@ from pathlib import PurePath
 from podium.api.findings import Finding, Severity
 from podium.audit.report import AuditReport, NotChecked
 from podium.cli.render.context import Context
-from podium.cli.render.text import visible
 from podium.cli.render.words import aside_lines, headline
+from podium.text import visible
 
 _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from podium.api.records import Party, PlanMode, RecordedPlan
-from podium.cli.render.text import Layout, visible
+from podium.cli.render.text import Layout
 from podium.cli.render.words import amounts
 from podium.schedulerplugin.history.summary import Amount, ModeSums, Share, Summary
 from podium.text import accelerator_time, count, listed
@@ -24,9 +24,9 @@ def history_table(summary: Summary, layout: Layout) -> str:
     """Return the summary in the layout's width."""
     layout.paragraph(f"{count(summary.plans, 'plan')} from {summary.since} to {summary.until}.", style="bold")
     for sums in summary.modes:
-        layout.paragraph(visible(mode_line(sums)))
+        layout.paragraph(mode_line(sums))
     if line := agreement_line(summary):
-        layout.paragraph(visible(line))
+        layout.paragraph(line)
     if summary.cycles:
         circles = count(len(summary.cycles), "cycle")
         layout.paragraph(f"Workloads evicted each other in {circles}.", style="error")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from podium.api.findings import Finding
-from podium.cli.render.text import visible
+from podium.text import visible
 
 T = TypeVar("T")
 

@@ -11,8 +11,8 @@ from html import escape
 from podium.api.findings import Finding
 from podium.audit.report import AuditReport
 from podium.cli.render.context import Context, RuleFindings, by_rule
-from podium.cli.render.text import visible
 from podium.cli.render.words import headline
+from podium.text import visible
 
 
 def render_junit(report: AuditReport, context: Context) -> str:

@@ -6,9 +6,9 @@ from shlex import quote
 
 from podium.api.findings import group_of
 from podium.api.groups import NATIVE_GROUP
-from podium.cli.render.text import Layout, visible
+from podium.cli.render.text import Layout
 from podium.ops.migrate import FIELD, HELD, LABEL, Item, MigrationState
-from podium.text import count, some
+from podium.text import count, some, visible
 
 # Maximum number of items of one state in the table; docs/upgrade.md states it.
 ITEMS = 20

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from podium.api.findings import ObjectRef
 from podium.audit.report import AuditReport
 from podium.cli.render.context import Context
-from podium.cli.render.text import visible
 from podium.cli.render.whatif_words import WhatIf
+from podium.text import visible
 
 
 def render_names(report: AuditReport, _context: Context) -> str:

@@ -15,6 +15,7 @@ from podium.cli.render.text import IN_JSON, Layout
 from podium.documents import files
 from podium.documents.yamlwriter import dump_all
 from podium.errors import PodiumError
+from podium.stderr import say
 from podium.text import some
 
 # A table's width in columns: minimum, maximum (longer lines are hard to read), and default.
@@ -109,7 +110,7 @@ def deliver(text: str, output_file: str | None) -> None:
         raise  # The reader has exited; main() handles that.
     except OSError as error:
         raise _unwritten(output_file, error) from error
-    click.echo(f"wrote {output_file}", err=True)
+    say(f"wrote {output_file}")
 
 
 def write_manifests(folder: str, manifests: Mapping[str, Sequence[dict[str, Any]]]) -> None:
@@ -118,7 +119,7 @@ def write_manifests(folder: str, manifests: Mapping[str, Sequence[dict[str, Any]
     Without documents no folder is created. Raises PodiumError if it cannot be written, or is not empty.
     """
     if not manifests:
-        click.echo(f"podium: no manifest to write; {folder} is not created", err=True)
+        say(f"podium: no manifest to write; {folder} is not created")
         return
     contents = {name: dump_all(each).encode() for name, each in manifests.items()}
     try:
@@ -127,7 +128,7 @@ def write_manifests(folder: str, manifests: Mapping[str, Sequence[dict[str, Any]
         raise PodiumError(
             f"--output-dir: {folder}: write failed: {error.strerror}. Use a new or empty folder"
         ) from None
-    click.echo(f"podium: wrote {some(contents)} to {folder}", err=True)
+    say(f"podium: wrote {some(contents)} to {folder}")
 
 
 def to_stdout(data: bytes) -> None:

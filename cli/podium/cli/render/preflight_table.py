@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from podium.cli.render.context import by_rule
 from podium.cli.render.table import findings_by_rule, not_checked
-from podium.cli.render.text import Layout, visible
+from podium.cli.render.text import Layout
 from podium.cli.render.words import accelerators, blocked_parts
 from podium.ops.preflight import MigrationStep, Preflight, Remade, Stopped, When
 from podium.rules.audit.groups import V1ALPHA2_REMOVED
 from podium.rules.audit.table import RULES
-from podium.text import count, listed, some
+from podium.text import count, listed, some, visible
 
 # Maximum lengths of the lists in the table; docs/upgrade.md states these numbers.
 STOPPED = 20
@@ -71,7 +71,7 @@ def _remade(layout: Layout, remade: Sequence[Remade]) -> None:
     layout.listing(title, ("OBJECT", "LIVE PODS", "OWNER", "MANIFEST"), remade, row, limit=REMADE)
     for each in remade:
         for lost in each.lost:
-            layout.paragraph(visible(f"{each.object}: {lost}"), hang="  ", style="warning")
+            layout.paragraph(f"{each.object}: {lost}", hang="  ", style="warning")
 
 
 def _owners(layout: Layout, owners: Sequence[str]) -> str:

@@ -12,14 +12,13 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
 
-import msgspec
-
 from podium.api.findings import Finding, ObjectRef, Severity
 from podium.audit.report import AuditReport, NotChecked
 from podium.cli.render.context import Context, by_rule
-from podium.cli.render.text import visible
+from podium.cli.render.data import as_json
 from podium.cli.render.words import headline
 from podium.rules.rule import Rule
+from podium.text import visible
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 FINGERPRINT = "podiumFinding/v1"
@@ -57,7 +56,7 @@ def render_sarif(report: AuditReport, context: Context) -> str:
         ],
     }
     log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
-    return msgspec.json.format(msgspec.json.encode(log), indent=2).decode() + "\n"
+    return as_json(log)
 
 
 def _rule(rule: Rule) -> dict[str, Any]:

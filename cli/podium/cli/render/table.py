@@ -17,7 +17,7 @@ from podium.audit.report import (
     NotChecked,
 )
 from podium.cli.render.context import Context, RuleFindings, by_rule
-from podium.cli.render.text import IN_WIDE, Layout, visible
+from podium.cli.render.text import IN_WIDE, Layout
 from podium.cli.render.words import (
     accelerators,
     amounts,
@@ -33,7 +33,7 @@ from podium.cli.render.words import (
     unchecked_line,
     unrun_line,
 )
-from podium.text import count, listed, some
+from podium.text import count, listed, some, visible
 
 # Maximum lengths of the lists in the table.
 FINDINGS = 5  # Of one rule.

@@ -3,14 +3,14 @@
 Rich lays out 10,000 rows in five seconds; this module needs a tenth of a second, because it has no markup and
 measures no fonts. A layout without a width (`None`) wraps nothing: every row is one line that grep can find.
 
-Also `visible`, the escaping for every format that a terminal, a browser or an XML parser reads. Names and
-annotations come from outside and may contain any character.
+Names and annotations come from outside and may contain any character, so a layout escapes every text.
 """
 
-import re
 import textwrap
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
+
+from podium.text import visible
 
 T = TypeVar("T")
 
@@ -20,22 +20,6 @@ IN_JSON, IN_WIDE = "-o json has all", "-o wide shows all"
 _STYLES = {"bold": "1", "error": "1;31", "warning": "33", "info": "36", "dim": "2"}
 _GAP = "  "
 _NARROWEST = 8
-
-# Control characters (terminal escapes), characters that change the direction of text or break lines, and
-# those that XML forbids.
-_INVISIBLE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ufffe\uffff\ud800-\udfff]"
-)
-
-
-def visible(text: str) -> str:
-    r"""Return a text with an escape for each invisible or active character: `\x1b`, `\u202e`."""
-    return _INVISIBLE.sub(_escape, text) if _INVISIBLE.search(text) else text
-
-
-def _escape(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 class Layout:
@@ -59,12 +43,13 @@ class Layout:
         return "\n".join(self.lines) + "\n"
 
     def style(self, text: str, style: str) -> str:
-        """Return a text in a style if colour is on."""
+        """Return a text, escaped, in a style if colour is on."""
+        text = visible(text)
         return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.colour else text
 
     def paragraph(self, text: str, *, indent: str = "", hang: str = "", style: str = "") -> None:
         """Write a text, wrapped; `hang` is added to the indent of the lines after the first."""
-        for line in self._wrap(text, indent, indent + hang):
+        for line in self._wrap(visible(text), indent, indent + hang):
             self.lines.append(self.style(line, style) if style else line)
 
     def heading(self, text: str) -> None:
@@ -81,7 +66,7 @@ class Layout:
         indent: str = "",
     ) -> None:
         """Write rows under a header, the columns in `right` aligned to the right; long cells wrap."""
-        shown = (header, *rows) if self.headers else rows
+        shown = [[visible(cell) for cell in row] for row in ((header, *rows) if self.headers else rows)]
         cells = list(zip(*shown, strict=True))
         widths = [max(map(len, column)) for column in cells]
         room = None if self.width is None else self.width - len(indent) - len(_GAP) * (len(widths) - 1)
@@ -91,10 +76,10 @@ class Layout:
             words = [max(len(word) for cell in column for word in cell.split() or [""]) for column in cells]
             _narrow(widths, [max(_NARROWEST, min(longest, room // 2)) for longest in words], room)
             _narrow(widths, [_NARROWEST] * len(widths), room)
-        for row in shown:
+        for number, row in enumerate(shown):
             for line in self._row(row, widths, right):
                 full = indent + line
-                self.lines.append(self.style(full, "dim") if row is header else full)
+                self.lines.append(self.style(full, "dim") if self.headers and number == 0 else full)
 
     def listing(
         self,
@@ -109,14 +94,14 @@ class Layout:
     ) -> None:
         """Write a section with a row for each of the first items; nothing if there are none.
 
-        Text is escaped. Integers have separators; their columns, and those in `right`, are right-aligned.
+        Integers have separators; their columns, and those in `right`, are right-aligned.
         """
         if not items:
             return
         self.heading(title)
         rows = [row(item) for item in self.first(items, limit)]
         right = {*right, *(number for number, cell in enumerate(rows[0]) if isinstance(cell, int))}
-        cells = [[f"{cell:,}" if isinstance(cell, int) else visible(cell) for cell in each] for each in rows]
+        cells = [[f"{cell:,}" if isinstance(cell, int) else cell for cell in each] for each in rows]
         self.columns(header, cells, right=right, indent=indent)
         self.cut(items, limit)
 

@@ -10,7 +10,7 @@ from typing import Any
 from podium.api.times import written_at
 from podium.cli.render.data import document
 from podium.cli.render.html import section, table, text, whole
-from podium.cli.render.text import Layout, visible
+from podium.cli.render.text import Layout
 from podium.cli.render.whatif_words import Basis, PageOrigin, caveats, rules_line
 from podium.schedulerplugin.threat import BudgetCharge, ExemptPod, NodeRoom, Threat
 from podium.text import count, some
@@ -65,12 +65,12 @@ def threat_document(threat: Threat) -> dict[str, Any]:
 
 def threat_table(threat: Threat, basis: Basis, layout: Layout) -> str:
     """Return the answer in the layout's width."""
-    layout.paragraph(visible(rules_line(basis)), style="dim")
-    layout.paragraph(visible(priority_line(threat)), style="bold")
-    layout.paragraph(visible(size_line(threat)))
-    layout.paragraph(visible(shield_line(threat)))
+    layout.paragraph(rules_line(basis), style="dim")
+    layout.paragraph(priority_line(threat), style="bold")
+    layout.paragraph(size_line(threat))
+    layout.paragraph(shield_line(threat))
     for caveat in caveats(basis):
-        layout.paragraph(visible(caveat), style="warning")
+        layout.paragraph(caveat, style="warning")
     for heading, header, rows, limit, right in _lists(threat):
         layout.listing(heading, [cell.upper() for cell in header], rows, tuple, limit=limit, right=right)
     return layout.text()

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from podium.api.findings import Finding
-from podium.cli.render.text import Layout, visible
+from podium.cli.render.text import Layout
 from podium.cli.render.whatif_words import (
     WhatIf,
     caveats,
@@ -45,14 +45,14 @@ _STYLES = {Outcome.DOES_NOT_FIT: "error", Outcome.NOT_ELIGIBLE: "error", Outcome
 def whatif_table(report: WhatIf, layout: Layout) -> str:
     """Return the report in the layout's width."""
     plan = report.plan
-    layout.paragraph(visible(rules_line(report.basis)), style="dim")
-    layout.paragraph(visible(outcome_line(report)), style=_STYLES.get(plan.outcome, "bold"))
+    layout.paragraph(rules_line(report.basis), style="dim")
+    layout.paragraph(outcome_line(report), style=_STYLES.get(plan.outcome, "bold"))
     if most := most_line(report):
         layout.paragraph(most, style="bold")
-    layout.paragraph(visible(harm_line(report)))
-    layout.paragraph(visible(plan.message))
+    layout.paragraph(harm_line(report))
+    layout.paragraph(plan.message)
     for caveat in caveats(report.basis):
-        layout.paragraph(visible(caveat), style="warning")
+        layout.paragraph(caveat, style="warning")
     if len(report.workloads) > 1:
         _workloads(layout, report.workloads)
     _placements(layout, plan.placements)
@@ -140,7 +140,7 @@ def _findings(layout: Layout, findings: Sequence[Finding]) -> None:
     layout.heading("Findings")
     for finding in layout.first(findings, FINDINGS):
         layout.paragraph(
-            visible(f"{finding.object} {finding.field}: {finding.message}"), hang="  ", style=finding.severity
+            f"{finding.object} {finding.field}: {finding.message}", hang="  ", style=finding.severity
         )
-        layout.paragraph(visible(f"fix: {finding.fix}"), indent="  ", hang="  ")
+        layout.paragraph(f"fix: {finding.fix}", indent="  ", hang="  ")
     layout.cut(findings, FINDINGS)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from podium.cli.render.text import Layout, visible
+from podium.cli.render.text import Layout
 from podium.cli.render.why_words import departure_line, prospect_line, source_line, values, when
 from podium.why.model import Account, Counted, Gain, Prospect, RunState, Wait
 
@@ -22,11 +22,11 @@ _INDENT = "  "
 
 def why_table(account: Account, now: datetime | None, layout: Layout) -> str:
     """Return the account in the layout's width; for a live cluster times also have their age."""
-    layout.paragraph(visible(account.summary), style=_STYLES.get(account.state, "bold"))
+    layout.paragraph(account.summary, style=_STYLES.get(account.state, "bold"))
     if account.object.about:
-        layout.paragraph(visible(f"{'; '.join(account.object.about)}."))
+        layout.paragraph(f"{'; '.join(account.object.about)}.")
     if account.settings:
-        layout.paragraph(visible(account.settings), style="dim")
+        layout.paragraph(account.settings, style="dim")
     if account.priority is not None:
         _priority(layout, account.priority)
     _waiting(layout, account.waiting, now)
@@ -37,7 +37,7 @@ def why_table(account: Account, now: datetime | None, layout: Layout) -> str:
     if account.unknown:
         layout.heading("Not known")
         for line in account.unknown:
-            layout.paragraph(visible(line), indent=_INDENT, hang=_INDENT, style="dim")
+            layout.paragraph(line, indent=_INDENT, hang=_INDENT, style="dim")
     return layout.text()
 
 
@@ -64,7 +64,7 @@ def _prospect(layout: Layout, prospect: Prospect, account: Account) -> None:
     layout.heading("What would make room")
     _add_line(layout, prospect_line(prospect))
     for reason in prospect.nodeReasons:
-        layout.paragraph(visible(f"refused by {reason}"), indent=_INDENT * 2, hang=_INDENT)
+        layout.paragraph(f"refused by {reason}", indent=_INDENT * 2, hang=_INDENT)
     kind = "group" if account.object.kind != "Pod" else "pod"
     command = f"podium whatif --{kind} {account.object.namespace}/{account.object.name}"
     _fix(layout, f"{command} lists the victims, the spared units, and the reasons by node")
@@ -78,7 +78,7 @@ def _departures(layout: Layout, account: Account, now: datetime | None) -> None:
     shown = set()
     for each in departures[:DEPARTURES]:
         _add_line(layout, departure_line(each, account, now))
-        layout.paragraph(visible(source_line(each)), indent=_INDENT * 2, hang=_INDENT, style="dim")
+        layout.paragraph(source_line(each), indent=_INDENT * 2, hang=_INDENT, style="dim")
         if each.by not in shown:
             _fix(layout, each.fix)
         shown.add(each.by)
@@ -95,9 +95,9 @@ def _gains(layout: Layout, gains: Sequence[Gain], now: datetime | None) -> None:
 
 
 def _add_line(layout: Layout, text: str, style: str = "") -> None:
-    layout.paragraph(visible(text), indent=_INDENT, hang=_INDENT, style=style)
+    layout.paragraph(text, indent=_INDENT, hang=_INDENT, style=style)
 
 
 def _fix(layout: Layout, fix: str) -> None:
     if fix:
-        layout.paragraph(visible(f"to do: {fix}"), indent=_INDENT * 2, hang=_INDENT)
+        layout.paragraph(f"to do: {fix}", indent=_INDENT * 2, hang=_INDENT)

@@ -14,8 +14,7 @@ from podium.audit.report import (
     IgnoreState,
     NotChecked,
 )
-from podium.cli.render.text import visible
-from podium.text import count, listed
+from podium.text import count, listed, visible
 
 # The kinds from which blocked groups, pods and accelerators are counted.
 _COUNTED = (Kind.POD, Kind.POD_GROUP, Kind.NODE)

@@ -9,6 +9,8 @@ Pure: a request in, a verdict out; secrets are arguments.
 """
 
 import hmac
+import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 from podium.runtime.messages import HTTPRequest
@@ -23,7 +25,21 @@ HEADERS = {
 }
 
 
+# Seconds in which the printed link opens the pages. A terminal's history shows it for longer.
+LINK_SECONDS = 600.0
 _AGAIN = "open the link that podium ui printed in its terminal"
+
+
+# The address that each machine has.
+HOST = "127.0.0.1"
+
+
+def own_host(random: bytes) -> str:
+    """Return an address of loopback from three random bytes.
+
+    Cookies ignore ports, so a browser would send a cookie of 127.0.0.1 to other users' servers there too.
+    """
+    return ".".join(["127", *(str(1 + byte % 254) for byte in random)])
 
 
 class Refusal(NamedTuple):
@@ -35,17 +51,30 @@ class Refusal(NamedTuple):
 
 
 class Guard:
-    """The secrets of one process, and its port.
+    """The secrets of one process, and its address.
 
-    `token` is in the printed link. `passing` is in the link with which a browser is started. All users of the
-    machine can see that link in the process list, so it works once. `session` is the cookie that either link
-    gives.
+    `token` is in the printed link, which works for LINK_SECONDS. `passing` is in the link that starts a
+    browser. All users of the machine can see that link in the process list, so it works once. `session` is
+    the cookie that either link gives.
     """
 
-    def __init__(self, port: int, *, token: str, passing: str, session: str) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        token: str,
+        passing: str,
+        session: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._name = f"podium-{port}"
         # A browser omits the default port of http.
-        self._suffix = "" if port == 80 else f":{port}"
+        suffix = "" if port == 80 else f":{port}"
+        self._address = f"{host}{suffix}"
+        self._hosts = (self._address, f"localhost{suffix}") if host == HOST else (self._address,)
+        self._clock = clock
+        self._ends = clock() + LINK_SECONDS
         self._token = token
         self._passing = passing
         self._session = session
@@ -69,7 +98,7 @@ class Guard:
     def strange(self, ask: HTTPRequest, *, posted: bool) -> Refusal | None:
         """Return a refusal for a foreign Host, or for a form that was sent from another page."""
         host = ask.headers.get("Host", "").lower()
-        if host not in (f"127.0.0.1{self._suffix}", f"localhost{self._suffix}"):
+        if host not in self._hosts:
             return Refusal(403, "the address is not the address that podium ui printed", _AGAIN)
         site = ask.headers.get("Sec-Fetch-Site", "same-origin")
         if posted and (ask.headers.get("Origin") != f"http://{host}" or site != "same-origin"):
@@ -88,7 +117,9 @@ class Guard:
     def enters(self, token: str) -> Refusal | None:
         """Return a refusal unless the token is that of a link."""
         if _same(token, self._token):
-            return None
+            if self._clock() < self._ends:
+                return None
+            return Refusal(403, "the link has expired", "start podium ui again, and open its link soon")
         if not _same(token, self._passing):
             return Refusal(403, "the token of this link is not the token that podium ui printed", _AGAIN)
         if self._passed:
@@ -98,7 +129,7 @@ class Guard:
         return None
 
     def _link(self, token: str) -> str:
-        return f"http://127.0.0.1{self._suffix}/?token={token}"
+        return f"http://{self._address}/?token={token}"
 
 
 def _same(one: str, other: str) -> bool:

@@ -1,7 +1,7 @@
 """`podium ui` as a process: a server on loopback that renders each page from a reading of the cluster.
 
-It listens on 127.0.0.1 alone and only reads. `guard` decides on access, the answers and the pages on content.
-Any problem with the input becomes a page that says what, where and what to do.
+It listens on one address of loopback and only reads. `guard` decides on access, the answers and the pages on
+content. Any problem with the input becomes a page that says what, where and what to do.
 """
 
 from collections.abc import Awaitable, Callable
@@ -19,7 +19,7 @@ from podium.cli.ui import frame, threatened
 from podium.cli.ui.answers import Answers
 from podium.cli.ui.diverging import diverging
 from podium.cli.ui.frame import Here, PageContext
-from podium.cli.ui.guard import HEADERS, Guard, Refusal
+from podium.cli.ui.guard import HEADERS, HOST, Guard, Refusal
 from podium.cli.ui.history import history
 from podium.cli.ui.one import one
 from podium.cli.ui.overview import overview
@@ -32,7 +32,6 @@ from podium.runtime.messages import HTTPRequest, HTTPResponse, Route
 from podium.runtime.server import HTTPServer
 from podium.why.model import RunState
 
-HOST = "127.0.0.1"
 # A form contains a manifest, percent-encoded.
 FORM_BYTES = 4 << 20
 # For one user's browser; a large cluster takes minutes to list.
@@ -70,14 +69,20 @@ class Site:
         self._version = version
         self._guard: Guard
 
-    async def serve(self, port: int, secrets: Secrets) -> tuple[HTTPServer, Guard]:
+    async def serve(self, host: str, port: int, secrets: Secrets) -> tuple[HTTPServer, Guard]:
         """Listen (port 0 is any free one), and return the server and the guard with its links.
 
-        Raises PodiumError.
+        If the machine lacks the address, as macOS does, it is HOST. Raises PodiumError.
         """
         server = HTTPServer(self._routes(), LIMITS, lambda _why: None, worded=_failure_page)
-        await server.start(listen(HOST, port))
-        self._guard = Guard(server.port, **secrets._asdict())
+        try:
+            await server.start(listen(host, port))
+        except PodiumError:
+            if host == HOST:
+                raise
+            host = HOST
+            await server.start(listen(host, port))
+        self._guard = Guard(host, server.port, **secrets._asdict())
         return server, self._guard
 
     async def check_source(self) -> None:

@@ -85,7 +85,7 @@ def test_a_loss_is_a_line_with_its_place_and_exit_code_3(tmp_path: Path) -> None
         f"{file}, document 1, metadata: uid left out: the result is a new object",
         f"{second}, metadata: uid left out: the result is a new object",
         f"{second}, spec.preemptionPolicy: scheduling.k8s.io/v1alpha2 has no such field; left out",
-        f"{second}, spec.a\\nb: is not a field of scheduling.k8s.io/v1beta1; left out",
+        f"{second}, spec.a\\x0ab: is not a field of scheduling.k8s.io/v1beta1; left out",
     ]
     assert [document["spec"] for document in load_all(result.stdout.encode())] == [{}, {}]
 

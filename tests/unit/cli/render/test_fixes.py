@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from podium.api.findings import ObjectRef
 from podium.cli.render.html import fix_markup
-from podium.cli.render.text import visible
 from podium.rules.audit.commands import create_class, delete, delete_pods, recreate
+from podium.text import visible
 
 DEPLOYMENT = ObjectRef("apps/v1", "Deployment", "a", "web")
 GROUP = ObjectRef("scheduling.k8s.io/v1beta1", "PodGroup", "a", "ring")

@@ -10,12 +10,12 @@ import pytest
 from click.testing import CliRunner
 
 from podium.cli.main import command
-from podium.cli.render.output import deliver
+from podium.cli.render.output import deliver, write_manifests
 from podium.errors import PodiumError
 
 WRITE_TO_STDOUT = """
 from podium.cli.main import command
-from podium.cli.render.output import deliver
+from podium.cli.render.output import deliver, write_manifests
 from podium.errors import PodiumError
 try:
     deliver("report" * 100_000, None)
@@ -93,13 +93,46 @@ def test_impossible_path_is_one_line(tmp_path: Path, name: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_link_keeps_pointing_where_it_did(tmp_path: Path) -> None:
-    """Writing to a link changes the file it names."""
-    (tmp_path / "real").write_text("old")
+LINKS = {
+    "link": ("checkout/report", "../secret", "checkout/report"),
+    "link without a target": ("checkout/report", "../absent", "checkout/report"),
+    "link to a folder": ("checkout/out", "../folder", "checkout/out/report"),
+    "link to a device": ("checkout/report", "/dev/null", "checkout/report"),
+    "folder of a checkout": ("checkout", "folder", "checkout/report"),
+}
+
+
+@pytest.mark.parametrize(("link", "target", "output"), LINKS.values(), ids=list(LINKS))
+def test_no_output_is_written_through_a_link(
+    link: str, target: str, output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger's checkout may hold a link in the place of a report."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "secret").write_text("old")
+    (tmp_path / link).parent.mkdir(exist_ok=True)
+    (tmp_path / link).symlink_to(target)
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(PodiumError, match=f"{link} is a symbolic link"):
+        deliver("new", output)
+    with pytest.raises(PodiumError, match=f"{link} is a symbolic link"):
+        write_manifests(output, {"a.yaml": [{}]})
+    assert sorted(tmp_path.rglob("*")) == before
+    assert (tmp_path / "secret").read_text() == "old"
+
+
+def test_an_absolute_path_may_lead_through_a_link(tmp_path: Path) -> None:
+    """Such as /tmp on macOS."""
+    (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    deliver("new", str(tmp_path / "link"))
-    assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "real").read_text() == "new"
+    deliver("new", str(tmp_path / "link" / "report"))
+    assert (tmp_path / "real" / "report").read_text() == "new"
+
+
+def test_links_of_the_system_lead_to_its_streams(tmp_path: Path) -> None:
+    program = "from podium.cli.render.output import deliver; deliver('report', '/dev/stdout')"
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "report")
 
 
 def test_device_is_written_to_and_stays_a_device() -> None:

@@ -11,8 +11,9 @@ from tests.support.render import sample
 
 from podium.audit.report import AuditSummary, Blocked, NotChecked
 from podium.cli.render.formats import render
-from podium.cli.render.text import Layout, visible
+from podium.cli.render.text import Layout
 from podium.cli.render.words import headline
+from podium.text import visible
 
 # Half surrogate pairs too, as in a file name whose bytes are not text.
 ANY_TEXT = st.text(st.characters(exclude_categories=[]), max_size=50)

@@ -1,8 +1,12 @@
 """Accepted and refused requests: by address, link, cookie, and a form's origin."""
 
-import pytest
+from ipaddress import IPv4Address
 
-from podium.cli.ui.guard import Guard
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from podium.cli.ui.guard import HOST, LINK_SECONDS, Guard, own_host
 from podium.runtime.messages import HTTPRequest
 
 OURS = "127.0.0.1:8001"
@@ -10,7 +14,7 @@ ORIGIN = f"http://{OURS}"
 
 
 def guard(port: int = 8001) -> Guard:
-    return Guard(port, token="T", passing="P", session="S")
+    return Guard(HOST, port, token="T", passing="P", session="S")
 
 
 def ask(**headers: str) -> HTTPRequest:
@@ -97,3 +101,28 @@ def test_the_printed_link_opens_again_and_the_browsers_once() -> None:
 
 def test_the_cookie_is_for_this_browser_and_page_alone() -> None:
     assert guard().cookie == "podium-8001=S; HttpOnly; SameSite=Strict; Path=/"
+
+
+def test_the_printed_link_expires_and_the_session_does_not() -> None:
+    seconds = [0.0]
+    one = Guard(HOST, 8001, token="T", passing="P", session="S", clock=lambda: seconds[0])
+    seconds[0] = LINK_SECONDS - 1
+    assert one.enters("T") is None
+    seconds[0] = LINK_SECONDS
+    late = one.enters("T")
+    assert late is not None
+    assert "expired" in late.why
+    assert one.known(ask(Cookie="podium-8001=S")) is None
+
+
+@given(st.binary(min_size=3, max_size=3))
+def test_a_random_address_is_of_loopback_and_no_other_name_is_served(random: bytes) -> None:
+    """A cookie of 127.0.0.1 would reach all servers there."""
+    host = own_host(random)
+    assert IPv4Address(host).is_loopback
+    assert host != HOST
+    one = Guard(host, 8001, token="T", passing="P", session="S")
+    assert one.link == f"http://{host}:8001/?token=T"
+    assert one.strange(ask(Host=f"{host}:8001"), posted=False) is None
+    for other in (OURS, "localhost:8001", "127.1.1.1.example:8001", host):
+        assert one.strange(ask(Host=other), posted=False) is not None

@@ -14,7 +14,7 @@ from podium.cli.render.pictures.clustermap import cluster_map
 from podium.cli.render.pictures.drawing import LETTERS, Anchor, Box, Drawing, Label, Spot, Style
 from podium.cli.render.pictures.sections import map_section
 from podium.cli.render.pictures.svg import svg
-from podium.cli.render.text import visible
+from podium.text import visible
 
 STYLE = Path(page.__file__).with_name("page.css").read_text("utf-8")
 LIGHT, DARK, PRINT = (
