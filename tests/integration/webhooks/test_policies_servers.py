@@ -150,12 +150,27 @@ def in_force(scene: Scene, names: set[str]) -> None:
         relabel = {"metadata": {"labels": None}}
         where = "/api/v1/namespaces/default/pods/probe?dryRun=All"
         answers.append(send(scene.server, "PATCH", where, relabel, content_type=MERGE))
+        answers += [bind(scene.server, "probe", {GROUP_LABEL: "g"}, path) for path in BINDS]
         for answer in answers:
             for text in (*answer.warnings, str(answer.body.get("message", ""))):
                 silent.difference_update(re.findall(_PREFIX, text))
         return not silent
 
     until(answered, f"policies to be in force: {silent}")
+
+
+BINDS = ("pods/probe/binding", "bindings")
+
+
+def bind(server: Server, name: str, labels: Document, path: str) -> Any:
+    """Bind a pod to a node, as a dry run, with a Binding that has labels."""
+    binding = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": name, "labels": labels},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": "n"},
+    }
+    return send(server, "POST", f"/api/v1/namespaces/default/{path}?dryRun=All", binding)
 
 
 def pod(metadata: Document, **spec: Any) -> Document:
@@ -237,7 +252,7 @@ LABELS: dict[str, tuple[Document, Document | None]] = {
 
 @pytest.mark.parametrize("case", LABELS)
 def test_a_label_that_changes(scene: Scene, case: str) -> None:
-    """The label changes on the pod or through its status; a terminating pod is exempt."""
+    """The label changes on the pod or through its status, and is fixed while the pod is being deleted, too."""
     before, after = LABELS[case]
     name = f"label-{case.replace(' ', '-')}"
     old = keep_label(scene, name, before)
@@ -257,7 +272,20 @@ def test_a_label_that_changes(scene: Scene, case: str) -> None:
     labels = after and {**dict.fromkeys(before), **after}
     for path, more in ((f"{where}/status", {}), (where, {"finalizers": None})):
         patch = {"metadata": {"labels": labels, **more}}
-        assert told(send(scene.server, "PATCH", path, patch, content_type=MERGE)) == Outcome(0, "", [])
+        assert told(send(scene.server, "PATCH", f"{path}?dryRun=All", patch, content_type=MERGE)) == wanted
+
+
+@pytest.mark.parametrize("path", BINDS)
+def test_a_binding_sets_no_group(scene: Scene, path: str) -> None:
+    """The API server copies the labels of a Binding to its pod."""
+    text = f"the label {GROUP_LABEL} may not be set by a Binding of the pod"
+    expected = {
+        "usual": Outcome(403, text, []),
+        "flipped": Outcome(0, "", [f"metadata.labels[{GROUP_LABEL}]: {text}"]),
+    }
+    (name,) = (name for name, policy in POLICIES.items() if policy is scene.policy)
+    assert told(bind(scene.server, "probe", {GROUP_LABEL: "h"}, path)) == expected[name]
+    assert told(bind(scene.server, "probe", {"a": "b"}, path)) == Outcome(0, "", [])
 
 
 def groups(server: Server) -> list[tuple[Document, str]]:

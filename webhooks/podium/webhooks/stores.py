@@ -173,7 +173,7 @@ def _found(body: bytes, version: str, where: str) -> Found:
                 certificates.verify_pair(ca, (), certificates.facts(ca.certificate).start)
         if stored.retired:
             certificates.facts(stored.retired)
-    except (msgspec.DecodeError, PodiumError, RecursionError) as error:
+    except (msgspec.DecodeError, PodiumError) as error:
         return Found(None, version, damage=f"{where}: {error}")
     if any(not report.names or report.end.tzinfo is None for report in stored.reports):
         return Found(None, version, damage=f"{where}: a report has no name, or a time without a zone")

@@ -7,7 +7,7 @@ import click
 from podium.cli import kubeoptions
 from podium.cli.installing import echo
 from podium.cli.main import EXIT_FINDINGS, examples
-from podium.text import visible
+from podium.text import visible, visible_lines
 
 
 @click.command(
@@ -40,7 +40,7 @@ def command(*, delete_groups: bool, yes: bool, kube: kubeoptions.KubeOptions) ->
             echo(f"context {connection.context}, server {connection.server}")
             planned = await uninstalling.look(connection, delete_groups=delete_groups)
             for step in planned.steps:
-                click.echo(visible(str(step)))
+                click.echo(visible_lines(str(step)))
             for each in planned.kept:
                 click.echo(visible(f"keep {each}"))
             if not planned.steps:
