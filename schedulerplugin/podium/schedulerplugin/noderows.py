@@ -145,5 +145,4 @@ class NodeRows(Overlay):
 
     def _report_drivers(self) -> None:
         """Report that nodes may have other drivers than before."""
-        self.revision += 1
         self.node_revision += 1
