@@ -230,8 +230,9 @@ class Snapshot(NodeRows):
             row = self.row[name] = self._free_node()
             self.names[row] = name
             self.alive[row] = True
-        self.objects[row] = node
-        self._set_room(row, node)
+        before, self.objects[row] = self.objects[row], node
+        if before is None or not _same_room(before, node):
+            self._set_room(row, before, node)
         spec = node.spec
         taints = spec.taints if spec else None
         changed = self.columns.put(row, node.metadata.labels, taints, declared(node))
@@ -257,10 +258,10 @@ class Snapshot(NodeRows):
                 self._move(pod_row, self.home.item(pod_row))
         self._on[row].clear()
         del self.row[name]
+        self._offer(row, self._names(self.objects[row]), {})
         self.names[row] = self.objects[row] = None
         self.alive[row] = self.unschedulable[row] = False
         self._bad_nodes.pop(row, None)
-        self._offer(row, {})
         self.columns.put(row, None, None)
         self._report_node_change(row)
         self._free_nodes.append(row)
@@ -424,6 +425,13 @@ class Snapshot(NodeRows):
     def _pod_ref(self, row: int) -> ObjectRef:
         pod = self.pod_at(row)
         return ObjectRef("v1", "Pod", *name_of(pod))
+
+
+def _same_room(before: SchedulableNode, node: SchedulableNode) -> bool:
+    """Return whether a node offers what it offered before: a kubelet may report any number of resources."""
+    if before.status is None or node.status is None:
+        return before.status is node.status
+    return before.status.allocatable == node.status.allocatable
 
 
 def _claim_names(pod: Schedulable) -> list[Name]:

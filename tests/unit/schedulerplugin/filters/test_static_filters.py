@@ -61,6 +61,8 @@ def snapshot_of(*objects: object) -> Snapshot:
 
 
 def shape(wanted: Schedulable, snapshot: Snapshot) -> Shape:
+    # The resources of a pod count while the pod is there.
+    snapshot.apply(None, wanted)
     return shape_of(wanted, snapshot.volumes)
 
 
