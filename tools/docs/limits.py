@@ -16,6 +16,8 @@ from podium.api.devices import MAX_CONSUMERS
 from podium.api.priority import HIGHEST_USER_PRIORITY
 from podium.cel.selector import KEPT_BYTES
 from podium.documents import split, textfile, yamldoc
+from podium.groups.autogroups import MOST_GANGS
+from podium.groups.trees import MAX_GROUPS, MAX_TEMPLATES
 from podium.kube.connection import LONGEST_ANSWER
 from podium.kube.lines import LONGEST_LINE
 from podium.kube.sanitize import MOST_LEVELS
@@ -23,10 +25,10 @@ from podium.ops.makers import MOST_PODS
 from podium.rules.audit import publisheddevices
 from podium.rules.conditions import MAX_MESSAGE
 from podium.rules.groupspec import MAX_CLAIMS
-from podium.rules.templates import MAX_TEMPLATES
 from podium.runtime.limits import Limits
+from podium.schedulerplugin import arrays
 from podium.schedulerplugin.devices import examining, selection, shortage
-from podium.schedulerplugin.filters import devices
+from podium.schedulerplugin.filters import devices, nodes
 from podium.schedulerplugin.history import ring
 from podium.schedulerplugin.preemption import defragment
 from podium.webhooks import conversion, handlers, review, room
@@ -123,6 +125,23 @@ BOUNDS = (
     Bound("the name of a Podium group or Workload", f"{MAX_PODIUM_NAME} characters", "422"),
     Bound("priority of a group", _count(HIGHEST_USER_PRIORITY), "422"),
     Bound("templates of a Workload", _count(MAX_TEMPLATES), "422"),
+    Bound(
+        "resources that nodes offer and pods request",
+        _count(arrays.MOST_RESOURCES),
+        "pods that request those which the fewest nodes offer wait, with the reason",
+    ),
+    Bound(
+        "labels of nodes that pods select by",
+        f"{_count(arrays.MOST_COLUMNS)} keys",
+        "each further key is read from the nodes for each use",
+    ),
+    Bound(
+        "the nodes that suit pods, by what the pods require, in each filter",
+        _bytes(nodes.KEPT_BYTES),
+        "the oldest are computed again",
+    ),
+    Bound("gangs of an owner that are looked up when it changes", _count(MOST_GANGS), "known by their pods"),
+    Bound("groups of a tree, with its root", _count(MAX_GROUPS), "its pods wait, with the reason"),
     Bound("resource claims of a group", _count(MAX_CLAIMS), "422"),
     Bound("a condition's message", _bytes(MAX_MESSAGE), "it is cut"),
     Bound(

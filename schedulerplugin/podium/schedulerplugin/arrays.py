@@ -11,7 +11,8 @@ when the pods are gone.
 
 Labels are integers: one column for each label key, and for each set of taints. Selectors, affinity and spread
 compare the labels of thousands of nodes at once, but only for few keys. So a column is created when its key
-is first requested, and only if a node has the key. Pods can name any number of other keys at no cost. Ids of
+is first requested, and only if a node has the key. Pods can name any number of other keys at no cost. Beyond
+`MOST_COLUMNS` keys, a column is made for each use, of which a few are kept until a node changes. Ids of
 values and of taint sets are counted by their users. So an autoscaler that writes a new taint value every few
 seconds does not make the tables grow.
 """
@@ -295,6 +296,10 @@ class ResourceSums:
 # A node without the label. A table by value id with one additional last entry covers these too.
 ABSENT_VALUE = -1
 
+# The most label keys with a column of their own, at 4 bytes a node, and the most further columns that are
+# kept for a while. Clusters select nodes by tens of keys.
+MOST_COLUMNS, MOST_SPARE_COLUMNS = 512, 32
+
 _NO_LABELS: Mapping[str, str] = {}
 _NO_TAINTS: tuple[Taint, ...] = ()
 _NO_FEATURES: frozenset[str] = frozenset()
@@ -398,6 +403,8 @@ class Columns:
         # The number of nodes with each label key.
         self._nodes_with: Counter[str] = Counter()
         self._columns: dict[str, _Column] = {}
+        # Further columns, as the nodes are now. Their ids are those that a new column has.
+        self._spare: dict[str, _Column] = {}
         self._nowhere = _Column(0)
 
     def column(self, key: str) -> Int32s:
@@ -422,6 +429,7 @@ class Columns:
         self.taints.grow(size)
         self.features.grow(size)
         self._labels += [_NO_LABELS] * (size - len(self._labels))
+        self._spare.clear()
         for column in (*self._columns.values(), self._nowhere):
             column.rows = grown(column.rows, size, ABSENT_VALUE)
         self._nowhere.rows.flags.writeable = False
@@ -451,6 +459,7 @@ class Columns:
         column = self._columns.get(key)
         if column is not None:
             column.put(row, before, value)
+        self._spare.pop(key, None)
         nodes = self._nodes_with[key]
         self._nodes_with[key] += (value is not None) - (before is not None)
         self.key_revision += bool(nodes) != bool(self._nodes_with[key])
@@ -459,12 +468,18 @@ class Columns:
             self._columns.pop(key, None)
 
     def _column(self, key: str) -> _Column:
-        column = self._columns.get(key)
+        column = self._columns.get(key) or self._spare.get(key)
         if column is not None:
             return column
         if key not in self._nodes_with:
             return self._nowhere
-        column = self._columns[key] = _Column(len(self._labels))
+        column = _Column(len(self._labels))
         for row, labels in enumerate(self._labels):
             column.put(row, None, labels.get(key))
+        if len(self._columns) < MOST_COLUMNS:
+            self._columns[key] = column
+        else:
+            if len(self._spare) == MOST_SPARE_COLUMNS:
+                del self._spare[next(iter(self._spare))]
+            self._spare[key] = column
         return column

@@ -18,7 +18,13 @@ from podium.api.podrequests import LARGEST
 from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.api.storage import PersistentVolume, PersistentVolumeClaim
 from podium.cluster.state import ClusterState
-from podium.schedulerplugin.arrays import MOST, MOST_RESOURCES
+from podium.schedulerplugin.arrays import (
+    ABSENT_VALUE,
+    MOST,
+    MOST_COLUMNS,
+    MOST_RESOURCES,
+    MOST_SPARE_COLUMNS,
+)
 from podium.schedulerplugin.filters.resources import ResourcesFilter
 from podium.schedulerplugin.overlay import PENDING, REMOVED, UNKNOWN_NODE
 from podium.schedulerplugin.progress import NO_START
@@ -332,6 +338,24 @@ def test_the_resources_that_most_nodes_offer_count() -> None:
     snapshot.apply(pod("odd"), None)
     assert sorted(snapshot.resource) == ["cpu", "memory", "pods", shared]
     assert used(snapshot, shared, "a") == 3
+
+
+def test_the_memory_of_label_keys_is_limited() -> None:
+    """A node may have as many labels as fit into an object, and a pod may select by each."""
+    many = MOST_COLUMNS + 2 * MOST_SPARE_COLUMNS
+    snapshot = snapshot_of(node("plain"), node("odd", labels={f"key-{at}": f"v{at}" for at in range(many)}))
+    columns, odd = snapshot.columns, snapshot.row["odd"]
+    for _ in range(2):
+        for at in range(many):
+            ids = columns.column(f"key-{at}")
+            assert ids.item(snapshot.row["plain"]) == ABSENT_VALUE
+            assert columns.values(f"key-{at}").of == {f"v{at}": ids.item(odd)}
+    assert len(columns._columns) + len(columns._spare) == MOST_COLUMNS + MOST_SPARE_COLUMNS
+    last = f"key-{many - 1}"
+    snapshot.apply(None, node("plain", labels={last: "other"}))
+    assert columns.values(last).of.keys() == {f"v{many - 1}", "other"}
+    snapshot.apply(None, node("odd"))
+    assert columns.values(last).of == {"other": columns.column(last).item(snapshot.row["plain"])}
 
 
 def test_a_node_has_none_of_an_unusable_amount() -> None:
