@@ -1,6 +1,9 @@
 """The whole table."""
 
-from tests.support.hostile.rows import amounts, devices, gangs, sizes, states, terms
+from tests.support.hostile.rows import amounts, devices, gangs, sizes, states, terms, trees
 from tests.support.hostile.table import Row
 
-ROWS: tuple[Row, ...] = (*sizes.ROWS, *amounts.ROWS, *terms.ROWS, *gangs.ROWS, *states.ROWS, *devices.ROWS)
+ROWS: tuple[Row, ...] = (
+    *(*sizes.ROWS, *amounts.ROWS, *terms.ROWS, *gangs.ROWS),
+    *(*states.ROWS, *devices.ROWS, *trees.ROWS),
+)
