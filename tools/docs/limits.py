@@ -30,7 +30,7 @@ from podium.schedulerplugin import arrays
 from podium.schedulerplugin.devices import examining, selection, shortage
 from podium.schedulerplugin.filters import devices, nodes
 from podium.schedulerplugin.history import ring
-from podium.schedulerplugin.preemption import defragment
+from podium.schedulerplugin.preemption import budgetsets, defragment
 from podium.webhooks import conversion, handlers, review, room
 
 
@@ -139,6 +139,11 @@ BOUNDS = (
         "the nodes that suit pods, by what the pods require, in each filter",
         _bytes(nodes.KEPT_BYTES),
         "the oldest are computed again",
+    ),
+    Bound(
+        "budgets that are compared with a pod",
+        _count(budgetsets.MOST_BUDGETS),
+        "those that come later by name do not count",
     ),
     Bound("gangs of an owner that are looked up when it changes", _count(MOST_GANGS), "known by their pods"),
     Bound("groups of a tree, with its root", _count(MAX_GROUPS), "its pods wait, with the reason"),
