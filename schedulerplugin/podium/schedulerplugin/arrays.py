@@ -19,6 +19,7 @@ seconds does not make the tables grow.
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from heapq import nsmallest
 from itertools import count
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -199,16 +200,19 @@ class ResourceSums:
         A resource without arrays takes those of another one only if more nodes offer it. New arrays are empty
         of requests (see `fill`).
         """
-        went = [name for name in changed if name in self.resource and not self._counts(name)]
+        went = [name for name in changed if name in self.resource and not self._is_used(name)]
         for name in went:
             self._drop_resource(name)
-        came = {name for name in changed if name not in self.resource and self._counts(name)}
+        offered = self._offered.keys()
+        came = {name for name in offered & set(changed) if name in self._asked or name in _USUAL}
         if went:
-            came |= self._asked.keys() & self._offered.keys()
+            came |= self._asked.keys() & offered
         chosen: list[str] = []
-        for name in sorted(came, key=lambda name: (-len(self._offered[name]), name)):
+        # One node may offer thousands that one pod requests.
+        for name in nsmallest(MOST_RESOURCES, came, key=lambda name: (-len(self._offered[name]), name)):
             if len(self.resource) == MOST_RESOURCES:
-                least = min(self.resource, key=lambda other: self._offers[self.resource[other]])
+                others = (other for other in self.resource if other not in _USUAL)
+                least = min(others, key=lambda other: self._offers[self.resource[other]])
                 if self._offers[self.resource[least]] >= len(self._offered[name]):
                     break
                 self._drop_resource(least)
@@ -217,11 +221,9 @@ class ResourceSums:
             chosen.append(name)
         return LayoutChange(chosen, went)
 
-    def _counts(self, name: str) -> bool:
-        """Return whether a resource is offered and requested."""
-        at = self.resource.get(name)
-        offers = len(self._offered.get(name, ())) if at is None else self._offers[at]
-        return bool(offers and (name in self._asked or name in _USUAL))
+    def _is_used(self, name: str) -> bool:
+        """Return whether a resource with arrays is offered and requested."""
+        return bool(self._offers[self.resource[name]] and (name in self._asked or name in _USUAL))
 
     def fill(self, name: str, amounts: Int64s, node: Int32s) -> None:
         """Set the pods' requests for a new resource, by row; `node` is where each pod counts."""

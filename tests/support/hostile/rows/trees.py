@@ -12,7 +12,7 @@ from podium.groups.trees import MAX_GROUPS
 
 ROWS = Table()
 _SMALL = {"cpu": "10m"}
-_WITH_PODS, _WRITES = 60, 60
+_WITH_PODS, _WRITES = 40, 40
 _TEMPLATE = {"workloadRef": {"workloadName": "w", "templateName": "t"}}
 
 
@@ -39,22 +39,24 @@ def _tree(tenant: Tenant, size: int, **spec: Any) -> list[str]:
 
 
 @ROWS.row
-def tree_at_its_limit(tenant: Tenant) -> None:
-    """A tree of as many groups as are scheduled, which all have to be placed together."""
-    _tree(tenant, MAX_GROUPS)
+def wide_tree(tenant: Tenant) -> None:
+    """A running tree of a hundred groups that are written again and again."""
+    children = _tree(tenant, 100, disruptionMode={"all": {}})
+    for at in range(2):
+        for child in children:
+            tenant.patch(GROUPS, child, {"metadata": {"annotations": {"written": str(at)}}})
 
 
 @ROWS.row
 def tree_past_its_limit(tenant: Tenant) -> None:
-    """A tree with more groups than are scheduled, each of which is written again."""
-    for child in _tree(tenant, MAX_GROUPS + 100, disruptionMode={"all": {}}):
-        tenant.patch(GROUPS, child, {"metadata": {"annotations": {"written": "again"}}})
+    """A tree with more groups than are scheduled."""
+    _tree(tenant, MAX_GROUPS + 1)
 
 
 @ROWS.row
 def roots_that_come_and_go(tenant: Tenant) -> None:
-    """A root of a hundred groups that comes, goes and comes again."""
-    _tree(tenant, 100)
+    """A root of fifty groups that comes, goes and comes again."""
+    _tree(tenant, 50)
     root = tenant.name("root")
     for _ in range(_WRITES // 2):
         tenant.write("DELETE", f"{COMPOSITES}/{root}")
@@ -63,9 +65,9 @@ def roots_that_come_and_go(tenant: Tenant) -> None:
 
 @ROWS.row
 def written_group_of_many(tenant: Tenant) -> None:
-    """A group of 300 pending members that is written again and again."""
-    group = tenant.group(300, priorityClassName=LOW)
-    for _ in range(200):
+    """A group of 100 pending members that is written again and again."""
+    group = tenant.group(101, priorityClassName=LOW)
+    for _ in range(100):
         tenant.pod(asking(_SMALL), group=group, priorityClassName=LOW)
     for at in range(_WRITES):
         tenant.patch(GROUPS, group, {"metadata": {"annotations": {"written": str(at)}}})
@@ -73,7 +75,7 @@ def written_group_of_many(tenant: Tenant) -> None:
 
 @ROWS.row
 def written_claims_of_many(tenant: Tenant) -> None:
-    """Two claims that 200 pods name, and that are written again and again."""
+    """Two claims that 100 pods name, and that are written again and again."""
     request = {"name": "r", "exactly": {"deviceClassName": "none"}}
     devices = tenant.create(DEVICE_CLAIMS, {"spec": {"devices": {"requests": [request]}}})
     access = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
@@ -81,7 +83,7 @@ def written_claims_of_many(tenant: Tenant) -> None:
     names = [{"name": "d", "resourceClaimName": devices}]
     volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": volume}}]
     container = asking(_SMALL) | {"resources": {"requests": _SMALL, "claims": [{"name": "d"}]}}
-    for _ in range(200):
+    for _ in range(100):
         tenant.pod(container, resourceClaims=names, volumes=volumes)
     for at in range(_WRITES):
         for collection, name in ((DEVICE_CLAIMS, devices), (CLAIMS, volume)):
