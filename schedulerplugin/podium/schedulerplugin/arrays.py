@@ -4,10 +4,9 @@ Amounts that nodes offer, and the sums that their pods take, are one contiguous 
 resource has arrays only while a node offers it and a pod requests it. Pods can name any number of resources
 that no node offers, and a node any number that no pod requests. Of resources that are offered and requested,
 `MOST_RESOURCES` have arrays: those that the most nodes offer. A pod that requests another one fits nowhere.
-Two more sums are for scores
-(requests with kube-scheduler's defaults). Sums are exact. A sum above `MOST` reads as `MOST`, so 64-bit
-arithmetic on it cannot wrap into free room. Its exact value is then kept aside, so the sum is right again
-when the pods are gone.
+Two more sums are for scores (requests with kube-scheduler's defaults). Sums are exact. A sum above `MOST`
+reads as `MOST`, so 64-bit arithmetic on it cannot wrap into free room. Its exact value is then kept aside, so
+the sum is right again when the pods are gone.
 
 Labels are integers: one column for each label key, and for each set of taints. Selectors, affinity and spread
 compare the labels of thousands of nodes at once, but only for few keys. So a column is created when its key

@@ -180,7 +180,7 @@ class Snapshot(NodeRows):
                 self.volumes.apply_volume(volume, gone=after is None)
             case StorageClass() as storage_class:
                 self.delayed.apply(before, after)
-                self._reshape(self.volumes.apply_class(storage_class, gone=after is None))
+                self.volumes.apply_class(storage_class, gone=after is None)
             case CSINode() as csi_node:
                 if self.volumes.apply_node(csi_node, gone=after is None):
                     self._report_drivers()
@@ -334,7 +334,7 @@ class Snapshot(NodeRows):
     def _apply_class(self, device_class: DeviceClass, *, gone: bool) -> None:
         """Apply a change of a class, which may provide other extended resources than before."""
         before = self.devices.resources
-        rows = set(self.devices.apply_class(device_class, gone=gone))
+        self.devices.apply_class(device_class, gone=gone)
         after = self.devices.resources
         changed = {
             name
@@ -347,10 +347,9 @@ class Snapshot(NodeRows):
             for shape_id, shape in self.shapes.items()
             if any(name in changed for name, _ in shape.requests)
         ]
-        rows.update(self._pods_of(ids).tolist())
         if lost := self._backed - after.keys():
             self._back_only(self._backed - lost)
-        self._reshape(rows)
+        self._reshape(self._pods_of(ids).tolist())
 
     def extended_pods(self) -> Rows:
         """Return the pods (rows) that request a resource which a class provides."""

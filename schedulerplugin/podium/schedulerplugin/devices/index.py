@@ -124,9 +124,10 @@ class DeviceIndex:
         self._consumers: dict[Name, AbstractSet[str]] = {}
         # The allocations that are in `usage`.
         self._counted: dict[Name, Allocation] = {}
-        # The claims, and the groups with claims, that changed since `changed_users`.
+        # The claims, and the groups with claims, that changed since `changed_users`; whether a class did.
         self._changed: set[Name] = set()
         self._changed_groups: set[Name] = set()
+        self._changed_class = False
 
     def add_user(self, row: int, pod: Schedulable, *, extended: bool = False) -> None:
         """Record the claims of a pod; `extended` says that it may need one for extended resources."""
@@ -385,6 +386,9 @@ class DeviceIndex:
             user = self._pods[row]
             self.remove_user(row)
             self.add_user(row, user.pod, extended=user.extended is not None)
+        if self._changed_class:
+            self._changed_class = False
+            rows.update(self._pods)
         claims, self._changed = self._changed, set()
         for key in claims:
             rows.update(row for row in self._users.get(key, ()) if key in self._pods[row].claims)
@@ -407,15 +411,15 @@ class DeviceIndex:
         if (owner := owner_of(claim)) is not None:
             self._settle(memory_key(key[0], *owner))
 
-    def apply_class(self, device_class: DeviceClass, *, gone: bool) -> list[int]:
-        """Apply a change of a class; return the rows of all pods with claims, which may name it."""
+    def apply_class(self, device_class: DeviceClass, *, gone: bool) -> None:
+        """Apply a change of a class, which any claim may name."""
         self.classes.pop(device_class.metadata.name or "", None)
         if not gone:
             self.classes[device_class.metadata.name or ""] = device_class
         self.resources = classes_by_resource(self.classes.values())
         self.revision += 1
         self.class_revision += 1
-        return list(self._pods)
+        self._changed_class = True
 
     def apply_slice(self, resource_slice: ResourceSlice, *, gone: bool) -> None:
         """Apply a change of a slice."""

@@ -100,15 +100,15 @@ class Volumes:
         for attachment in self._with_volume.get(name, ()):
             self.report_node(self._attachments[attachment].node)
 
-    def apply_class(self, storage_class: StorageClass, *, gone: bool) -> list[int]:
-        """Apply a change of a class; return the rows of the pods with claims of it that are not bound."""
+    def apply_class(self, storage_class: StorageClass, *, gone: bool) -> None:
+        """Apply a change of a class, which concerns the claims of it that are not bound."""
         name = storage_class.metadata.name or ""
         self.classes.pop(name, None)
         if not gone:
             self.classes[name] = storage_class
         # Classes change rarely.
         claims = (key for key, claim in self.claims.items() if claim.storage_class == name)
-        return self._users_of(key for key in claims if not self.claims[key].bound)
+        self._changed.update(key for key in claims if not self.claims[key].bound)
 
     def users_of_volume(self, name: str) -> list[int]:
         """Return the rows of the pods with a claim that names a volume."""
