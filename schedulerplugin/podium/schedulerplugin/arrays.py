@@ -182,7 +182,7 @@ class ResourceSums:
         """Return whether a node offers a resource, with or without arrays."""
         return name in self.resource or name in self._offered
 
-    def ask(self, requests: Iterable[tuple[str, int]], number: int) -> LayoutChange:
+    def count_requests(self, requests: Iterable[tuple[str, int]], number: int) -> LayoutChange:
         """Count one shape (1) more or (-1) less that has these requests."""
         changed = []
         for name, _ in requests:

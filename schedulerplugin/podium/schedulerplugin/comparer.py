@@ -53,7 +53,7 @@ class Comparer:
         their names, and may compare nothing.
         """
         engine, found = self._engine, list[str]()
-        engine.settle()
+        engine.catch_up()
         names = list(islice(self._nodes, nodes))
         keys = list(islice(self._pods, nodes * PODS_A_NODE))
         rows = list(islice(self._rows, nodes * _ROWS_A_NODE))

@@ -44,7 +44,7 @@ class NodeRows(Overlay):
         self.volumes = Volumes(unread)
         self.devices = DeviceIndex(unread)
         self.minor = minor
-        self._interner = ShapeInterner(minor, self.volumes, self.devices, self._ask, self._ask_no_more)
+        self._interner = ShapeInterner(minor, self.volumes, self.devices, self._shape_came, self._shape_went)
         self._free_nodes: list[int] = []
         # The extended resources that pods request and classes provide.
         self._backed: set[str] = set()
@@ -123,12 +123,12 @@ class NodeRows(Overlay):
 
     def _set_room(self, row: int, before: SchedulableNode | None, node: SchedulableNode) -> None:
         amounts, unusable = self.offered(node)
-        self._offer(row, self._names(before), amounts)
+        self._offer(row, self._offered_names(before), amounts)
         self._bad_nodes.pop(row, None)
         if unusable:
             self._bad_nodes[row] = unusable
 
-    def _names(self, node: SchedulableNode | None) -> Iterable[str]:
+    def _offered_names(self, node: SchedulableNode | None) -> Iterable[str]:
         """Return the resources that a node may offer, with those that classes provide."""
         status = node.status if node is not None else None
         return () if node is None else (*((status.allocatable if status else None) or ()), *self._backed)
@@ -139,17 +139,17 @@ class NodeRows(Overlay):
         if change.came or change.went:
             self._lay_out(change)
 
-    def _ask(self, shape_id: int, shape: Shape) -> None:
+    def _shape_came(self, shape_id: int, shape: Shape) -> None:
         """Count what pods of a new shape request."""
-        change = self._sums.ask(shape.requests, 1)
+        change = self._sums.count_requests(shape.requests, 1)
         self._needs[shape_id] = self._needs_of(shape)
         # Otherwise the shape is the only one that requests a resource with new arrays, and has no pod yet.
         if change.went:
             self._lay_out(change)
 
-    def _ask_no_more(self, shape_id: int, shape: Shape) -> None:
+    def _shape_went(self, shape_id: int, shape: Shape) -> None:
         del self._needs[shape_id]
-        change = self._sums.ask(shape.requests, -1)
+        change = self._sums.count_requests(shape.requests, -1)
         if change.came:
             self._lay_out(change)
 

@@ -131,7 +131,7 @@ class Snapshot(NodeRows):
         """Register a callback for pods that get another shape without a change of the pods."""
         self._reshaped.append(reshaped)
 
-    def settle(self, selectors: Iterable[Selector] = ()) -> None:
+    def catch_up(self, selectors: Iterable[Selector] = ()) -> None:
         """Make shapes follow the claims, and distinguish pods by all selectors of pods, budgets and these.
 
         Call it before reading shapes. It looks once at the pods of what changed; new names take a look at all
@@ -258,7 +258,7 @@ class Snapshot(NodeRows):
                 self._move(pod_row, self.home.item(pod_row))
         self._on[row].clear()
         del self.row[name]
-        self._offer(row, self._names(self.objects[row]), {})
+        self._offer(row, self._offered_names(self.objects[row]), {})
         self.names[row] = self.objects[row] = None
         self.alive[row] = self.unschedulable[row] = False
         self._bad_nodes.pop(row, None)

@@ -137,7 +137,7 @@ class BudgetSets:
     def _settle(self, pod_rows: Rows) -> None:
         """Update the sets of these pods: after a new shape, or a change of a budget in the namespace."""
         snapshot = self._snapshot
-        snapshot.settle()
+        snapshot.catch_up()
         size = len(snapshot.shape)
         if len(self._set_of) < size:
             self._set_of = grown(self._set_of, size)

@@ -87,9 +87,9 @@ class Nominations:
 
     def on(self, node_row: int) -> Collection[int]:
         """Return the pods with this node reserved, including those that count on a node."""
-        return self.named(self._snapshot.node_name(node_row))
+        return self.on_name(self._snapshot.node_name(node_row))
 
-    def named(self, node: str) -> Collection[int]:
+    def on_name(self, node: str) -> Collection[int]:
         """Return the pods with a node of this name reserved, whether it exists or not."""
         return self._rows.get(node, ())
 

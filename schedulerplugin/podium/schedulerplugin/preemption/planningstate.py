@@ -89,7 +89,7 @@ class PlanningState:
         nominated_node = stored_nomination if intents is None else intents.nomination
         self._nominated = Nominations(self.snapshot, nominated_node, self.priority_of)
         self._cache = DecisionCache()
-        # The groups and device claims that changed since `settle`. Any number of pods may depend on one.
+        # The groups and device claims that changed since `catch_up`. Any number of pods may depend on one.
         self._changed_groups: set[GroupKey] = set()
         self._changed_claims: set[Name] = set()
         self._planning = False
@@ -98,10 +98,10 @@ class PlanningState:
             self.apply(None, obj)
         for group in view.groups.values():
             self._note_set(None, group)
-        self.settle()
+        self.catch_up()
 
     def apply(self, before: object, after: object) -> None:
-        """Apply one change of an object; `settle` does what takes a look at all pods of a group or claim."""
+        """Apply one change of an object; all pods of a group or claim wait for `catch_up`."""
         changed = before if after is None else after
         if isinstance(changed, Schedulable):
             self._apply_pod(changed, before, after)
@@ -132,12 +132,12 @@ class PlanningState:
             case _:
                 pass
 
-    def settle(self) -> None:
+    def catch_up(self) -> None:
         """Compute again what the groups, trees and claims decide that changed: one walk for many changes.
 
         Call it before a decision.
         """
-        self.snapshot.settle()
+        self.snapshot.catch_up()
         claims, self._changed_claims = self._changed_claims, set()
         for claim in claims:
             # The devices that its pods hold.
@@ -191,7 +191,7 @@ class PlanningState:
 
         Results from before a passed deadline are kept: the next call continues from there.
         """
-        self.settle()
+        self.catch_up()
         rule = unit_rule(self.settings.semantics, for_group=for_group)
         found = self._units.get(rule)
         if found is None:

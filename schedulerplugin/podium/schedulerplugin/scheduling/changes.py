@@ -3,7 +3,7 @@
 A large cluster changes hundreds of times a second, mostly in ways that decide nothing (a kubelet's reports,
 our own conditions). So a change is classified at once and cheaply, from the object before and after. Which
 entries it could help is computed later, once for many changes. A look at all pods of a group, a tree or a
-claim waits too (`settle`), because a tenant chooses how many these are.
+claim waits too (`catch_up`), because a tenant chooses how many these are.
 """
 
 from collections import Counter
@@ -70,7 +70,7 @@ class Changes:
         # The groups of those pods, and the number of binds of each group.
         self._group_of_bind: dict[Name, GroupKey] = {}
         self._groups_in_flight = Counter[GroupKey]()
-        # What `settle` looks at: device claims that changed, entries of groups that changed, roots with a
+        # What `catch_up` looks at: device claims that changed, entries of groups that changed, roots with a
         # member of a lower priority, groups of which the last bind ended, and by root the nodes of pods that
         # were bound.
         self._device_claims: set[Name] = set()
@@ -86,10 +86,10 @@ class Changes:
 
     @property
     def unsettled(self) -> bool:
-        """Whether `settle` has something to do."""
+        """Whether `catch_up` has something to do."""
         return bool(self._device_claims or self._changed or self._lowered or self._settled or self._came)
 
-    def settle(self) -> None:
+    def catch_up(self) -> None:
         """Record what the changes of groups and their members mean for others: one walk of each tree."""
         claims, self._device_claims = self._device_claims, set()
         changed, self._changed = self._changed, set()
@@ -422,7 +422,7 @@ class Changes:
         gone = (before.metadata.name or "") if isinstance(before, SchedulableNode) else ""
         snapshot = self._engine.snapshot
         binding = (snapshot.pod_row.get(pod) for pod, node in self._binding.items() if node == gone)
-        rows = {*self._engine.nominations.named(gone), *(row for row in binding if row is not None)}
+        rows = {*self._engine.nominations.on_name(gone), *(row for row in binding if row is not None)}
         unbound = (row for row in rows if not _is_bound(snapshot.pod_at(row)))
         self.touched.update(self._entry_pods.keys(unbound))
         self._regroup(map(snapshot.pod_at, snapshot.stranded(gone)))

@@ -26,7 +26,7 @@ def snapshot_of(*objects: object) -> Snapshot:
     snapshot = Snapshot()
     for each in objects:
         snapshot.apply(None, each)
-    snapshot.settle()
+    snapshot.catch_up()
     return snapshot
 
 
@@ -143,7 +143,7 @@ def _guarded(key: str = "host") -> tuple[Snapshot, Shape, Chain]:
     chain = Chain(snapshot, NAMESPACES)
     repels = dynamic_cases.anti_affinity(dynamic_cases.term("a", key))
     snapshot.add_pod(pod("guard", labels={"app": "guard"}, **repels))
-    snapshot.settle()
+    snapshot.catch_up()
     wanted = snapshot.pod_row[(builders.NS, "wanted")]
     return snapshot, snapshot.shapes[snapshot.shape.item(wanted)], chain
 

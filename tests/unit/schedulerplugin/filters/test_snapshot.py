@@ -52,7 +52,7 @@ def used(snapshot: Snapshot, resource: str, name: str) -> int:
 
 
 def shape_on(snapshot: Snapshot, name: str) -> Any:
-    snapshot.settle()
+    snapshot.catch_up()
     return snapshot.shapes[snapshot.shape.item(row_of(snapshot, name))]
 
 
@@ -687,7 +687,7 @@ class AnyHistory(RuleBasedStateMachine):
             snapshot.assume_many(rows, np.full(len(rows), to, np.int32))
 
     def look(self, snapshot: Snapshot) -> Any:
-        snapshot.settle()
+        snapshot.catch_up()
         return picture.nodes(snapshot, KEYS), picture.pods(snapshot), snapshot.problems()
 
     @invariant()
