@@ -15,10 +15,13 @@ from podium.api import records
 from podium.api.convert import MAX_PODIUM_NAME
 from podium.api.devices import MAX_CONSUMERS
 from podium.api.priority import HIGHEST_USER_PRIORITY
-from podium.cel import effort, nodes, process, statictypes
+from podium.cel import effort, process, statictypes
 from podium.cel.answers import MAX_RESULTS
+from podium.cel.nodes import MAX_LEVELS
 from podium.cel.selector import KEPT_BYTES
 from podium.documents import split, textfile, yamldoc
+from podium.groups.autogroups import MOST_GANGS
+from podium.groups.trees import MAX_GROUPS, MAX_TEMPLATES
 from podium.kube import cache
 from podium.kube.connection import LONGEST_ANSWER
 from podium.kube.lines import LONGEST_LINE
@@ -26,12 +29,12 @@ from podium.ops.makers import MOST_PODS
 from podium.rules.audit import publisheddevices
 from podium.rules.conditions import MAX_MESSAGE
 from podium.rules.groupspec import MAX_CLAIMS
-from podium.rules.templates import MAX_TEMPLATES
 from podium.runtime.limits import Limits
+from podium.schedulerplugin import arrays
 from podium.schedulerplugin.devices import examining, selection, shortage
-from podium.schedulerplugin.filters import devices
+from podium.schedulerplugin.filters import devices, nodes
 from podium.schedulerplugin.history import ring
-from podium.schedulerplugin.preemption import defragment, intents
+from podium.schedulerplugin.preemption import budgetsets, defragment, intents
 from podium.webhooks import conversion, handlers, review, room
 
 
@@ -57,17 +60,17 @@ _ERROR = "an error that names the place; exit code 1"
 _SHED = "429, and the API server asks again"
 _DENIED = "denied, 429: the client tries again"
 BOUNDS = (
-    Bound(
-        "a watch after a change of leader, until it is current",
-        f"{cache.CATCH_UP_SECONDS:g} s",
-        "the kind is listed again; kinds of up to "
-        f"{cache.FEW_OBJECTS:,} objects are listed at once. No decision is made before",
-    ),
     Bound("a file, and what a gzip file holds", _bytes(textfile.MAX_BYTES), _ERROR),
     Bound(
         "nesting of a YAML document, or of a JSON object that is read whole",
         _count(jsontext.MAX_DEPTH),
         _ERROR,
+    ),
+    Bound(
+        "a watch after a change of leader, until it is current",
+        f"{cache.CATCH_UP_SECONDS:g} s",
+        "the kind is listed again; kinds of up to "
+        f"{cache.FEW_OBJECTS:,} objects are listed at once. No decision is made before",
     ),
     Bound("values that aliases add to a YAML document", _count(yamldoc.MAX_ALIASED), _ERROR),
     Bound("Lists within Lists", _count(split.MAX_NESTED_LISTS), _ERROR),
@@ -119,7 +122,7 @@ BOUNDS = (
     ),
     Bound(
         "effort of compiling a device selector; its levels of expressions; types in its types",
-        f"{_count(effort.MAX_EFFORT)} units; {nodes.MAX_LEVELS}; {statictypes.MAX_TYPE_DEPTH}",
+        f"{_count(effort.MAX_EFFORT)} units; {MAX_LEVELS}; {statictypes.MAX_TYPE_DEPTH}",
         "a compile error",
     ),
     Bound("compiled device selectors", _bytes(KEPT_BYTES), "the oldest is compiled again"),
@@ -164,6 +167,28 @@ BOUNDS = (
     Bound("the name of a Podium group or Workload", f"{MAX_PODIUM_NAME} characters", "422"),
     Bound("priority of a group", _count(HIGHEST_USER_PRIORITY), "422"),
     Bound("templates of a Workload", _count(MAX_TEMPLATES), "422"),
+    Bound(
+        "resources that nodes offer and pods request",
+        _count(arrays.MOST_RESOURCES),
+        "pods that request those which the fewest nodes offer wait, with the reason",
+    ),
+    Bound(
+        "labels of nodes that pods select by",
+        f"{_count(arrays.MOST_COLUMNS)} keys",
+        "each further key is read from the nodes for each use",
+    ),
+    Bound(
+        "the nodes that suit pods, by what the pods require, in each filter",
+        _bytes(nodes.KEPT_BYTES),
+        "the oldest are computed again",
+    ),
+    Bound(
+        "budgets that are compared with a pod",
+        _count(budgetsets.MOST_BUDGETS),
+        "those that come later by name do not count",
+    ),
+    Bound("gangs of an owner that are looked up when it changes", _count(MOST_GANGS), "known by their pods"),
+    Bound("groups of a tree, with its root", _count(MAX_GROUPS), "its pods wait, with the reason"),
     Bound("resource claims of a group", _count(MAX_CLAIMS), "422"),
     Bound("a condition's message", _bytes(MAX_MESSAGE), "it is cut"),
     Bound(

@@ -66,6 +66,7 @@ class _NoObjects:
     """An empty cluster, before any read."""
 
     observer_errors = 0
+    longest_callback = 0.0
 
     def ages(self) -> dict[str, float]:
         return {}

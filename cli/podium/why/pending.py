@@ -45,6 +45,7 @@ _FIXES: Mapping[Blocker, str] = {
     ),
     Blocker.NOT_JUDGED: "remove it from the pod or group, or use kube-scheduler, which supports it",
     Blocker.BROKEN_TREE: "recreate the groups below a composite group that is nearer to the root",
+    Blocker.LARGE_TREE: "recreate a part of its groups below another composite group",
     Blocker.SEVERAL_SCHEDULERS: "set one schedulerName for all its pods, in their templates",
     Blocker.DIVERGENT: "set the group's class for its pods, in their templates: podium audit",
 }

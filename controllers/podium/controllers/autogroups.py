@@ -23,6 +23,7 @@ from podium.cluster.reader import ClusterReader
 from podium.controllers.actions import ApplyGroup, CreateGroup, Reconciliation
 from podium.groups import autogroups, autotrees
 from podium.groups.autogroups import Gang
+from podium.groups.trees import is_too_large
 
 
 def decide(view: ClusterReader, key: GroupKey) -> Reconciliation:
@@ -37,7 +38,7 @@ def decide(view: ClusterReader, key: GroupKey) -> Reconciliation:
 
 def _decide_root(view: ClusterReader, key: GroupKey) -> Reconciliation:
     """Return the action that creates the composite group which the groups of a tree name."""
-    if key in view.composites:
+    if key in view.composites or is_too_large(view, key):
         return Reconciliation()
     children = (child for child in view.children.get(key, ()) if not child.composite)
     members = [pod for child in children for pod in _asking(view, child, root=key.name)]

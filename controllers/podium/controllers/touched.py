@@ -13,6 +13,7 @@ from podium.api.membership import GroupKey, key_of, membership, parent_key
 from podium.cluster.reader import ClusterReader
 from podium.cluster.state import Readable
 from podium.controllers.conditions import OURS
+from podium.groups.autogroups import opted_in
 from podium.groups.autotrees import owner_keys
 
 
@@ -37,7 +38,7 @@ def touched(view: ClusterReader, before: Readable | None, after: Readable | None
                 yield from (
                     key for key in keys if key in view.groups or key in view.children or view.members(key)
                 )
-        case Namespace():
+        case Namespace() if _facts(before) != _facts(after):
             name = changed.metadata.name
             yield from (key for key in view.groups if key.namespace == name)
             yield from (key for key in view.referenced_groups() if key.namespace == name)
@@ -67,3 +68,10 @@ def _gangs(owner: Readable | None) -> tuple[object, ...]:
     if not isinstance(owner, PodOwner):
         return ()
     return owner.gangs, owner.gang_size, owner.branches, owner.metadata.uid, owner.metadata.deletionTimestamp
+
+
+def _facts(namespace: Readable | None) -> tuple[object, ...]:
+    """Return the fields of a namespace that groups depend on."""
+    if not isinstance(namespace, Namespace):
+        return ()
+    return opted_in(namespace), namespace.metadata.deletionTimestamp

@@ -44,13 +44,22 @@ class ClusterState:
     """
 
     def __init__(
-        self, *, native_served: bool, unread: Mapping[str, str] | None = None, failed: Failed | None = None
+        self,
+        *,
+        native_served: bool,
+        unread: Mapping[str, str] | None = None,
+        failed: Failed | None = None,
+        clock: Callable[[], float] = float,
     ) -> None:
         """Create an empty index.
 
-        `failed` receives the exceptions of observers; without it the change raises them.
+        `failed` receives the exceptions of observers; without it the change raises them. `clock` is the
+        processor time in seconds, by which `longest_callback` is measured.
         """
         self._failed = failed
+        self._clock = clock
+        # The time that the observers took for one change, the longest so far.
+        self.longest_callback = 0.0
         self.revision = 0
         self.native_served = native_served
         self.unread: dict[str, str] = dict(unread or {})
@@ -216,6 +225,7 @@ class ClusterState:
     def _tell(self, before: Readable | None, after: Readable | None) -> None:
         obj = after if after is not None else before
         assert obj is not None
+        began = self._clock()
         for observer in self._observers:
             try:
                 observer(before, after)
@@ -223,6 +233,7 @@ class ClusterState:
                 if self._failed is None:
                     raise
                 self._failed(error, obj)
+        self.longest_callback = max(self.longest_callback, self._clock() - began)
 
     def _join(self, before: Pod | None, pod: Pod) -> None:
         """Add a pod to its group, and remove it from its previous group if that differs."""

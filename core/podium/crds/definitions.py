@@ -42,8 +42,9 @@ from podium.crds.schema import (
     struct,
     subdomain,
 )
+from podium.groups.trees import MAX_TEMPLATES
 from podium.rules.groupspec import MAX_CLAIMS
-from podium.rules.templates import COMPOSITES, LEAVES, MAX_TEMPLATES
+from podium.rules.templates import COMPOSITES, LEAVES
 
 CATEGORY = "podium"
 # A custom resource needs some limit; no object has more conditions.

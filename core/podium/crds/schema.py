@@ -13,11 +13,11 @@ from typing import Any
 from podium.api.convert import PREEMPTION_POLICIES
 from podium.api.groups import DisruptionMode
 from podium.api.priority import HIGHEST_USER_PRIORITY
-from podium.groups.trees import MAX_DEPTH
+from podium.groups.trees import MAX_DEPTH, MAX_TEMPLATES
 from podium.rules.conditions import MAX_MESSAGE, MAX_REASON
 from podium.rules.groupspec import MAX_CLAIMS
 from podium.rules.names import LABEL_LIMIT, SUBDOMAIN_LIMIT
-from podium.rules.templates import COMPOSITES, LEAVES, MAX_TEMPLATES
+from podium.rules.templates import COMPOSITES, LEAVES
 
 Schema = dict[str, Any]
 Rule = dict[str, str]

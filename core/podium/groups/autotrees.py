@@ -99,16 +99,18 @@ def owner_keys(owner: PodOwner) -> Iterator[GroupKey]:
     yield from gang_keys(owner)
     if owner.branches:
         yield GroupKey(False, owner.ref.namespace, root_name(owner.ref), composite=True)
-        yield from islice(_job_keys(owner), MOST_GANGS)
+        yield from _job_keys(owner)
 
 
 def _job_keys(owner: PodOwner) -> Iterator[GroupKey]:
     namespace, name = owner.ref.namespace, owner.ref.name
-    for branch in owner.branches if owner.ref.kind == "JobSet" else ():
-        for index in range(branch.groups if _asks(branch) else 0):
-            gang = job_gang(namespace, name, branch.role, str(index))
-            if gang is not None:
-                yield GroupKey(False, namespace, gang.group_name)
+    asking = [branch for branch in owner.branches if _asks(branch)] if owner.ref.kind == "JobSet" else []
+    jobs = ((branch.role, str(index)) for branch in asking for index in range(branch.groups))
+    # Before the names are checked: any user can declare a billion Jobs of a name that no Job can have.
+    for role, index in islice(jobs, MOST_GANGS):
+        gang = job_gang(namespace, name, role, index)
+        if gang is not None:
+            yield GroupKey(False, namespace, gang.group_name)
 
 
 def _asks(branch: Branch) -> bool:

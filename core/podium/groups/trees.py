@@ -1,8 +1,9 @@
 """Finds the tree of composite groups that a group belongs to, as the objects name each other.
 
 A tree is scheduled as one, and may be evicted as one. No API server compares the objects of a tree. So an
-ancestor may be absent, and one tenant may nest groups without end or in a cycle. Every walk here is bounded
-by the number of levels that a tree may have.
+ancestor may be absent, and one tenant may nest groups without end or in a cycle. Every walk up is bounded by
+the number of levels that a tree may have. A walk down takes as many steps as there are groups, so it has no
+place in the callback of an event. No tree with more than `MAX_GROUPS` groups is scheduled.
 """
 
 from collections.abc import Iterator
@@ -15,6 +16,11 @@ from podium.cluster.reader import Child, ClusterReader
 
 # The levels of a tree, with that of the PodGroups.
 MAX_DEPTH = 4
+# The templates in one list of a Workload or of a composite template, as in the API server.
+MAX_TEMPLATES = 8
+# The groups of a tree with one group of each template that a Workload can have: the lists of groups and of
+# composite groups below the root and on the next level, and the lists of groups below those.
+MAX_GROUPS = 1 + 2 * MAX_TEMPLATES + 2 * MAX_TEMPLATES**2 + MAX_TEMPLATES**3
 
 
 def group_at(view: ClusterReader, key: GroupKey) -> Child | None:
@@ -74,6 +80,18 @@ def flaw(view: ClusterReader, group: Child) -> str:
     if len(found.above) == MAX_DEPTH - 1:
         return f"its composite groups nest in more than {MAX_DEPTH} levels, or in a cycle"
     return f"the composite group {found.root.composite} does not exist"
+
+
+def is_too_large(view: ClusterReader, root: GroupKey) -> bool:
+    """Return whether the tree of a root has more than MAX_GROUPS groups, in at most so many steps."""
+    count, parents = 1, [root]
+    for _ in range(MAX_DEPTH - 1):
+        below = [view.children[key] for key in parents if key in view.children]
+        count += sum(map(len, below))
+        if count > MAX_GROUPS:
+            return True
+        parents = [key for children in below for key in children if key.composite]
+    return False
 
 
 def whole_group(view: ClusterReader, group: PodGroup) -> Child | None:

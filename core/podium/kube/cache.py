@@ -65,6 +65,7 @@ class InformerCache:
         groups: Collection[str] = (),
         only: Callable[[Served], bool] = _all,
         clock: Callable[[], float] = time.monotonic,
+        thread_clock: Callable[[], float] = time.thread_time,
         sleep: Sleep = asyncio.sleep,
         random: Callable[[], float] = chance.random,
         idle: Callable[[], Awaitable[None]] = at_once,
@@ -79,7 +80,10 @@ class InformerCache:
         thread reads the state.
         """
         self.state = ClusterState(
-            native_served=False, unread={str(kind): NOT_YET for kind in Kind}, failed=self._observer_failed
+            native_served=False,
+            unread={str(kind): NOT_YET for kind in Kind},
+            failed=self._observer_failed,
+            clock=thread_clock,
         )
         self.discovery: Discovery | None = None
         self._connection = connection
@@ -125,6 +129,11 @@ class InformerCache:
             for name, informer in self._awaited().items()
             if informer.refused
         ]
+
+    @property
+    def longest_callback(self) -> float:
+        """Return the longest processor time (seconds) that the observers of the state took for one change."""
+        return self.state.longest_callback
 
     def ages(self) -> dict[str, float]:
         """Return the seconds since the last answer of the server, by resource (`nodes`)."""

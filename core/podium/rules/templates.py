@@ -7,7 +7,7 @@ which runs them before the tables and on every update.
 from collections.abc import Iterator
 from typing import Any
 
-from podium.groups.trees import MAX_DEPTH
+from podium.groups.trees import MAX_DEPTH, MAX_TEMPLATES
 from podium.rules import fields, names
 from podium.rules.checks import immutable, max_items, no_add_no_remove, required, spelled, unique
 from podium.rules.context import COMPOSITE, RuleContext
@@ -25,7 +25,6 @@ from podium.rules.groupspec import (
 )
 from podium.rules.schema import Check, Document, Field, StructSchema, by_key, optional
 
-MAX_TEMPLATES = 8
 LEAVES, COMPOSITES = "podGroupTemplates", "compositePodGroupTemplates"
 
 FIXED = refusal(

@@ -4,6 +4,7 @@ The Priority plugin does not read Workloads: a template's class need not exist, 
 the class's.
 """
 
+from podium.groups.trees import MAX_TEMPLATES
 from podium.rules import metadata, names, templates
 from podium.rules.checks import (
     gated,
@@ -23,7 +24,6 @@ from podium.rules.schema import Document, Field, StructSchema, optional, validat
 from podium.rules.templates import (
     COMPOSITE_TEMPLATE,
     FIXED,
-    MAX_TEMPLATES,
     TEMPLATE,
     TEMPLATES,
     VERSIONS,

@@ -62,6 +62,10 @@ class Statistics(Protocol):
     def observer_errors(self) -> int:
         """Return the number of exceptions of observers."""
 
+    @property
+    def longest_callback(self) -> float:
+        """Return the longest processor time (seconds) that the observers took for one change."""
+
     def undecodable(self) -> Mapping[str, Sequence[object]]:
         """Return the objects that cannot be decoded, by resource."""
 
@@ -95,6 +99,12 @@ def read_cluster(registry: CollectorRegistry, cluster: Statistics) -> None:
             "Bugs because of which the change of an object was not processed; the log has the traceback.",
             (),
             lambda: {(): cluster.observer_errors},
+        ),
+        ScrapedMetric(
+            "podium_longest_callback_seconds",
+            "Longest processor time of the observers for one change of an object, since the process started.",
+            (),
+            lambda: {(): cluster.longest_callback},
         ),
     ):
         registry.register(reading)

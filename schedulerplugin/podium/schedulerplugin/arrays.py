@@ -1,27 +1,31 @@
 """The arrays of a snapshot: amounts of resources, and labels, taints and features of nodes, by row.
 
 Amounts that nodes offer, and the sums that their pods take, are one contiguous array for each resource. A
-resource has arrays only while a node offers it. Pods can name any number of resources that no node offers.
-Such a pod fits nowhere, and its amounts decide nothing, so they are not stored. Two more sums are for scores
-(requests with kube-scheduler's defaults). Sums are exact. A sum above `MOST` reads as `MOST`, so 64-bit
-arithmetic on it cannot wrap into free room. Its exact value is then kept aside, so the sum is right again
-when the pods are gone.
+resource has arrays only while a node offers it and a pod requests it. Pods can name any number of resources
+that no node offers, and a node any number that no pod requests. Of resources that are offered and requested,
+`MOST_RESOURCES` have arrays: those that the most nodes offer. A pod that requests another one fits nowhere.
+Two more sums are for scores (requests with kube-scheduler's defaults). Sums are exact. A sum above `MOST`
+reads as `MOST`, so 64-bit arithmetic on it cannot wrap into free room. Its exact value is then kept aside, so
+the sum is right again when the pods are gone.
 
 Labels are integers: one column for each label key, and for each set of taints. Selectors, affinity and spread
 compare the labels of thousands of nodes at once, but only for few keys. So a column is created when its key
-is first requested, and only if a node has the key. Pods can name any number of other keys at no cost. Ids of
+is first requested, and only if a node has the key. Pods can name any number of other keys at no cost. Beyond
+`MOST_COLUMNS` keys, a column is made for each use, of which a few are kept until a node changes. Ids of
 values and of taint sets are counted by their users. So an autoscaler that writes a new taint value every few
 seconds does not make the tables grow.
 """
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from heapq import nsmallest
 from itertools import count
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from podium.api.podrequests import PODS
 from podium.api.schedulable import Taint
 
 Bools = npt.NDArray[np.bool_]
@@ -65,9 +69,22 @@ Needs = tuple[tuple[int, int], ...]
 # pods (up to 2**52 each). A thousand of them still stay within 64 bits.
 MOST = 2**62
 
+# The most resources with arrays; all pods of a cluster request tens of different ones. At 5,000 nodes and
+# 50,000 pods the arrays of one take half a megabyte.
+MOST_RESOURCES = 128
+# They have arrays as soon as a node offers them: every pod requests some of them.
+_USUAL = frozenset((PODS, "cpu", "memory", "ephemeral-storage"))
+
 # The positions of the two sums that serve scores, as in Shape.scored, and the first of a resource.
 SCORED = _SCORED_CPU, _SCORED_MEMORY = 0, 1
 _FIRST_RESOURCE = len(SCORED)
+
+
+class LayoutChange(NamedTuple):
+    """The resources that have arrays since a change, and those that have none any more."""
+
+    came: list[str]
+    went: list[str]
 
 
 class ResourceSums:
@@ -84,6 +101,10 @@ class ResourceSums:
         self.allocatable: dict[int, Int64s] = {}
         self.used: dict[int, Int64s] = {}
         self.requests: dict[int, Int64s] = {}
+        # The number of shapes that request each resource.
+        self._asked: dict[str, int] = {}
+        # What nodes offer of resources without arrays, by node row.
+        self._offered: dict[str, dict[int, int]] = {}
         # A view reads and writes one integer several times as fast as the array does.
         self._views: dict[int, memoryview] = {}
         # The number of nodes that offer the resource of each position.
@@ -101,7 +122,7 @@ class ResourceSums:
         return self.used[_SCORED_CPU], self.used[_SCORED_MEMORY]
 
     def needs(self, requests: Iterable[tuple[str, int]], scored: tuple[int, int]) -> Needs:
-        """Return the amounts that a pod with these requests takes of the resources that a node offers now."""
+        """Return the amounts that a pod with these requests takes of the resources that have arrays now."""
         resource = self.resource
         amounts = [(resource[name], amount) for name, amount in requests if name in resource]
         amounts += (_SCORED_CPU, scored[0]), (_SCORED_MEMORY, scored[1])
@@ -131,27 +152,77 @@ class ResourceSums:
         for index, amount in after:
             self.requests[index][pod_row] = amount
 
-    def offer(self, node_row: int, amounts: Mapping[str, int]) -> tuple[list[str], list[str]]:
-        """Set what a node offers, every amount above zero; return the new and the removed resources.
+    def offer(self, node_row: int, before: Iterable[str], amounts: Mapping[str, int]) -> LayoutChange:
+        """Set what a node offers (above zero) instead of the resources that it offered `before`."""
+        gone = {name for name in before if name not in amounts}
+        for name, amount in (*((name, 0) for name in gone), *amounts.items()):
+            at = self.resource.get(name)
+            if at is not None:
+                array = self.allocatable[at]
+                self._offers[at] += bool(amount) - bool(array.item(node_row))
+                array[node_row] = amount
+            elif amount:
+                self._offered.setdefault(name, {})[node_row] = amount
+            elif (rows := self._offered.get(name)) is not None:
+                rows.pop(node_row, None)
+                if not rows:
+                    del self._offered[name]
+        return self._choose([*gone, *amounts])
 
-        A new resource has empty arrays (see `fill`). A removed one has none: compute its pods' needs again.
+    def offered_at(self, name: str, node_row: int) -> int:
+        """Return what a node offers of a resource, with or without arrays."""
+        at = self.resource.get(name)
+        return (
+            self._offered.get(name, {}).get(node_row, 0)
+            if at is None
+            else self.allocatable[at].item(node_row)
+        )
+
+    def is_offered(self, name: str) -> bool:
+        """Return whether a node offers a resource, with or without arrays."""
+        return name in self.resource or name in self._offered
+
+    def count_requests(self, requests: Iterable[tuple[str, int]], number: int) -> LayoutChange:
+        """Count one shape (1) more or (-1) less that has these requests."""
+        changed = []
+        for name, _ in requests:
+            shapes = self._asked[name] = self._asked.get(name, 0) + number
+            if not shapes:
+                del self._asked[name]
+            if shapes == max(number, 0):
+                changed.append(name)
+        return self._choose(changed)
+
+    def _choose(self, changed: Sequence[str]) -> LayoutChange:
+        """Decide which resources have arrays, after some began or ceased to be offered or requested.
+
+        A resource without arrays takes those of another one only if more nodes offer it. New arrays are empty
+        of requests (see `fill`).
         """
-        came = [name for name in amounts if name not in self.resource]
-        for name in came:
-            at = self.resource[name] = next(self._positions)
-            self._offers[at] = 0
-            self.allocatable[at] = np.zeros(self._nodes, np.int64)
-            self._make_room(at)
-        went = []
-        for name, at in self.resource.items():
-            array, amount = self.allocatable[at], amounts.get(name, 0)
-            self._offers[at] += bool(amount) - bool(array.item(node_row))
-            array[node_row] = amount
-            if not self._offers[at]:
-                went.append(name)
+        went = [name for name in changed if name in self.resource and not self._is_used(name)]
         for name in went:
-            self._drop_resource(self.resource.pop(name))
-        return came, went
+            self._drop_resource(name)
+        offered = self._offered.keys()
+        came = {name for name in offered & set(changed) if name in self._asked or name in _USUAL}
+        if went:
+            came |= self._asked.keys() & offered
+        chosen: list[str] = []
+        # One node may offer thousands that one pod requests.
+        for name in nsmallest(MOST_RESOURCES, came, key=lambda name: (-len(self._offered[name]), name)):
+            if len(self.resource) == MOST_RESOURCES:
+                others = (other for other in self.resource if other not in _USUAL)
+                least = min(others, key=lambda other: self._offers[self.resource[other]])
+                if self._offers[self.resource[least]] >= len(self._offered[name]):
+                    break
+                self._drop_resource(least)
+                went.append(least)
+            self._add_resource(name)
+            chosen.append(name)
+        return LayoutChange(chosen, went)
+
+    def _is_used(self, name: str) -> bool:
+        """Return whether a resource with arrays is offered and requested."""
+        return bool(self._offers[self.resource[name]] and (name in self._asked or name in _USUAL))
 
     def fill(self, name: str, amounts: Int64s, node: Int32s) -> None:
         """Set the pods' requests for a new resource, by row; `node` is where each pod counts."""
@@ -200,9 +271,23 @@ class ResourceSums:
         self.requests[index] = np.zeros(self._pods, np.int64)
         self._views[index] = self.used[index].data
 
-    def _drop_resource(self, at: int) -> None:
-        """Drop the arrays of a resource that no node offers any more."""
+    def _add_resource(self, name: str) -> None:
+        """Create the arrays of a resource with what nodes offer."""
+        at = self.resource[name] = next(self._positions)
+        offered = self._offered.pop(name)
+        self._offers[at] = len(offered)
+        array = self.allocatable[at] = np.zeros(self._nodes, np.int64)
+        array[list(offered)] = list(offered.values())
+        self._make_room(at)
+
+    def _drop_resource(self, name: str) -> None:
+        """Drop the arrays of a resource, and remember what nodes offer of it."""
         self.layout += 1
+        at = self.resource.pop(name)
+        rows = np.flatnonzero(self.allocatable[at])
+        if len(rows):
+            amounts = self.allocatable[at][rows].tolist()
+            self._offered[name] = dict(zip(rows.tolist(), amounts, strict=True))
         for by_position in (self.allocatable, self.used, self.requests, self._views, self._offers):
             del by_position[at]
         for key in [key for key in self._beyond if key[0] == at]:
@@ -211,6 +296,10 @@ class ResourceSums:
 
 # A node without the label. A table by value id with one additional last entry covers these too.
 ABSENT_VALUE = -1
+
+# The most label keys with a column of their own, at 4 bytes a node, and the most further columns that are
+# kept for a while. Clusters select nodes by tens of keys.
+MOST_COLUMNS, MOST_SPARE_COLUMNS = 512, 32
 
 _NO_LABELS: Mapping[str, str] = {}
 _NO_TAINTS: tuple[Taint, ...] = ()
@@ -315,6 +404,8 @@ class Columns:
         # The number of nodes with each label key.
         self._nodes_with: Counter[str] = Counter()
         self._columns: dict[str, _Column] = {}
+        # Further columns, as the nodes are now. Their ids are those that a new column has.
+        self._spare: dict[str, _Column] = {}
         self._nowhere = _Column(0)
 
     def column(self, key: str) -> Int32s:
@@ -339,6 +430,7 @@ class Columns:
         self.taints.grow(size)
         self.features.grow(size)
         self._labels += [_NO_LABELS] * (size - len(self._labels))
+        self._spare.clear()
         for column in (*self._columns.values(), self._nowhere):
             column.rows = grown(column.rows, size, ABSENT_VALUE)
         self._nowhere.rows.flags.writeable = False
@@ -368,6 +460,7 @@ class Columns:
         column = self._columns.get(key)
         if column is not None:
             column.put(row, before, value)
+        self._spare.pop(key, None)
         nodes = self._nodes_with[key]
         self._nodes_with[key] += (value is not None) - (before is not None)
         self.key_revision += bool(nodes) != bool(self._nodes_with[key])
@@ -376,12 +469,18 @@ class Columns:
             self._columns.pop(key, None)
 
     def _column(self, key: str) -> _Column:
-        column = self._columns.get(key)
+        column = self._columns.get(key) or self._spare.get(key)
         if column is not None:
             return column
         if key not in self._nodes_with:
             return self._nowhere
-        column = self._columns[key] = _Column(len(self._labels))
+        column = _Column(len(self._labels))
         for row, labels in enumerate(self._labels):
             column.put(row, None, labels.get(key))
+        if len(self._columns) < MOST_COLUMNS:
+            self._columns[key] = column
+        else:
+            if len(self._spare) == MOST_SPARE_COLUMNS:
+                del self._spare[next(iter(self._spare))]
+            self._spare[key] = column
         return column

@@ -53,7 +53,7 @@ class Comparer:
         their names, and may compare nothing.
         """
         engine, found = self._engine, list[str]()
-        engine.snapshot.distinguish_labels()
+        engine.catch_up()
         names = list(islice(self._nodes, nodes))
         keys = list(islice(self._pods, nodes * PODS_A_NODE))
         rows = list(islice(self._rows, nodes * _ROWS_A_NODE))
@@ -111,12 +111,9 @@ def _of_object(engine: Engine, node: SchedulableNode, row: int) -> Iterator[str]
     if snapshot.objects[row] is not node and snapshot.objects[row] != node:
         yield "another version of the object"
     offered, _ = snapshot.offered(node)
-    for resource in offered.keys() - snapshot.resource.keys():
-        yield f"{resource} has no arrays"
-    for resource, at in snapshot.resource.items():
-        yield from _differ(
-            f"allocatable {resource}", snapshot.allocatable[at].item(row), offered.get(resource, 0)
-        )
+    for resource in offered.keys() | snapshot.resource.keys():
+        there = snapshot.offered_at(resource, row)
+        yield from _differ(f"allocatable {resource}", there, offered.get(resource, 0))
     cordoned = bool(node.spec and node.spec.unschedulable)
     yield from _differ("unschedulable", snapshot.unschedulable.item(row), cordoned)
 

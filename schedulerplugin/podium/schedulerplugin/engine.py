@@ -141,7 +141,7 @@ class Engine(PlanningState):
         self, target: Name | GroupKey, namer: ObjectNamer = full_name
     ) -> PlacementTarget | Unplaceable:
         """Return the pods to be placed for a pod or a group, or why none can be; it raises as `plan` does."""
-        self.snapshot.distinguish_labels()
+        self.catch_up()
         if self.view.native_served != self._native:
             self._native = self.view.native_served
             self._cache.clear()

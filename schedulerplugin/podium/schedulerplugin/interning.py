@@ -15,7 +15,6 @@ from itertools import chain
 
 from podium.api.schedulable import Schedulable
 from podium.api.selectors import Labels, Selector
-from podium.schedulerplugin.arrays import Needs
 from podium.schedulerplugin.devices.index import DeviceIndex
 from podium.schedulerplugin.shapes import Shape, fingerprint, shape_of
 from podium.schedulerplugin.volumes.index import Volumes
@@ -149,7 +148,7 @@ _MARKS = 64
 
 
 class ShapeInterner:
-    """The shapes in use by id, and their `needs`; ids are never reused.
+    """The shapes in use by id; ids are never reused.
 
     `next_id` is the number of ids given so far, and the next id. `minor` is the kube-scheduler release whose
     arithmetic counts.
@@ -160,9 +159,10 @@ class ShapeInterner:
         minor: int,
         volumes: Volumes,
         devices: DeviceIndex,
-        needs_of: Callable[[Shape], Needs],
-        needs: dict[int, Needs],
+        came: Callable[[int, Shape], None],
+        gone: Callable[[int, Shape], None],
     ) -> None:
+        """`came` is called with each new shape and its id, `gone` when no pod has it any more."""
         self.labels = VisibleLabels()
         self.shapes: dict[int, Shape] = {}
         # The shapes with a value that cannot be read.
@@ -170,10 +170,10 @@ class ShapeInterner:
         # The shapes with delayed claims.
         self.delayed: set[int] = set()
         self._minor = minor
-        self._needs = needs
         self._volumes = volumes
         self._devices = devices
-        self._needs_of = needs_of
+        self._came = came
+        self._gone = gone
         self.next_id = 0
         self._ids: dict[Shape, int] = {}
         self._pods: dict[int, int] = {}
@@ -218,7 +218,8 @@ class ShapeInterner:
         del self._ids[shape]
         self.unusable.discard(shape_id)
         self.delayed.discard(shape_id)
-        del self._needs[shape_id], self._pods[shape_id]
+        del self._pods[shape_id]
+        self._gone(shape_id, shape)
 
     def _intern(self, shape: Shape) -> int:
         found = self._ids.get(shape)
@@ -231,7 +232,7 @@ class ShapeInterner:
                 self.unusable.add(found)
             if shape.delayed:
                 self.delayed.add(found)
-            self._needs[found] = self._needs_of(shape)
             self._pods[found] = 0
             self._seen_of[found] = []
+            self._came(found, shape)
         return found

@@ -10,7 +10,7 @@ import numpy as np
 
 from podium.api.podrequests import UnusableQuantity, allocatable
 from podium.api.schedulable import SchedulableNode
-from podium.schedulerplugin.arrays import Bools, Columns, Needs, by_id, grown
+from podium.schedulerplugin.arrays import Bools, Columns, LayoutChange, Needs, by_id, grown
 from podium.schedulerplugin.devices.index import DeviceIndex
 from podium.schedulerplugin.interning import ShapeInterner
 from podium.schedulerplugin.overlay import (
@@ -44,7 +44,7 @@ class NodeRows(Overlay):
         self.volumes = Volumes(unread)
         self.devices = DeviceIndex(unread)
         self.minor = minor
-        self._interner = ShapeInterner(minor, self.volumes, self.devices, self._needs_of, self._needs)
+        self._interner = ShapeInterner(minor, self.volumes, self.devices, self._shape_came, self._shape_went)
         self._free_nodes: list[int] = []
         # The extended resources that pods request and classes provide.
         self._backed: set[str] = set()
@@ -84,6 +84,14 @@ class NodeRows(Overlay):
             (name, min(amount, _MOST_BACKED) if name in backed else amount) for name, amount in shape.requests
         ]
 
+    def offered_at(self, resource: str, row: int) -> int:
+        """Return what a node row offers of a resource, whether it has arrays or not."""
+        return self._sums.offered_at(resource, row)
+
+    def is_offered(self, resource: str) -> bool:
+        """Return whether a node offers a resource, whether it has arrays or not."""
+        return self._sums.is_offered(resource)
+
     def _free_node(self) -> int:
         if not self._free_nodes:
             start, size = len(self.alive), max(FEWEST_ROWS, 2 * len(self.alive))
@@ -108,23 +116,46 @@ class NodeRows(Overlay):
         # The requests of pods for a resource are counted when nodes begin to offer it.
         for row, node in nodes:
             amounts, _ = allocatable(node)
-            self._offer(row, {name: amount for name, amount in amounts.items() if name not in changed})
+            kept = {name: amount for name, amount in amounts.items() if name not in changed}
+            self._offer(row, (*amounts, *changed), kept)
         for row, node in nodes:
-            self._set_room(row, node)
+            self._set_room(row, None, node)
 
-    def _set_room(self, row: int, node: SchedulableNode) -> None:
+    def _set_room(self, row: int, before: SchedulableNode | None, node: SchedulableNode) -> None:
         amounts, unusable = self.offered(node)
-        self._offer(row, amounts)
+        self._offer(row, self._offered_names(before), amounts)
         self._bad_nodes.pop(row, None)
         if unusable:
             self._bad_nodes[row] = unusable
 
-    def _offer(self, row: int, amounts: Mapping[str, int]) -> None:
-        """Set what a node offers; keep pods' amounts of a resource while some node offers it."""
-        came, went = self._sums.offer(row, amounts)
-        if not came and not went:
-            return
-        changed = {*came, *went}
+    def _offered_names(self, node: SchedulableNode | None) -> Iterable[str]:
+        """Return the resources that a node may offer, with those that classes provide."""
+        status = node.status if node is not None else None
+        return () if node is None else (*((status.allocatable if status else None) or ()), *self._backed)
+
+    def _offer(self, row: int, before: Iterable[str], amounts: Mapping[str, int]) -> None:
+        """Set what a node offers instead of the resources that it offered `before`."""
+        change = self._sums.offer(row, before, amounts)
+        if change.came or change.went:
+            self._lay_out(change)
+
+    def _shape_came(self, shape_id: int, shape: Shape) -> None:
+        """Count what pods of a new shape request."""
+        change = self._sums.count_requests(shape.requests, 1)
+        self._needs[shape_id] = self._needs_of(shape)
+        # Otherwise the shape is the only one that requests a resource with new arrays, and has no pod yet.
+        if change.went:
+            self._lay_out(change)
+
+    def _shape_went(self, shape_id: int, shape: Shape) -> None:
+        del self._needs[shape_id]
+        change = self._sums.count_requests(shape.requests, -1)
+        if change.came:
+            self._lay_out(change)
+
+    def _lay_out(self, change: LayoutChange) -> None:
+        """Fill new arrays, and compute the needs of the shapes that request a resource of them."""
+        changed = {*change.came, *change.went}
         asked: dict[str, dict[int, int]] = {name: {} for name in changed}
         for shape_id, shape in self.shapes.items():
             named = [each for each in self.counted_requests(shape) if each[0] in changed]
@@ -132,7 +163,7 @@ class NodeRows(Overlay):
                 asked[name][shape_id] = amount
             if named:
                 self._needs[shape_id] = self._needs_of(shape)
-        for name in came:
+        for name in change.came:
             self._sums.fill(name, by_id(self.shape, asked[name]), self.node)
 
     def _needs_of(self, shape: Shape) -> Needs:
@@ -145,5 +176,4 @@ class NodeRows(Overlay):
 
     def _report_drivers(self) -> None:
         """Report that nodes may have other drivers than before."""
-        self.revision += 1
         self.node_revision += 1

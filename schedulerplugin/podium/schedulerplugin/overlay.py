@@ -60,7 +60,6 @@ class Overlay:
     """
 
     def __init__(self) -> None:
-        self.revision = 0
         self.alive: Bools = np.zeros(0, np.bool_)
         self.node: Int32s = np.zeros(0, np.int32)
         self.home: Int32s = np.zeros(0, np.int32)
@@ -201,7 +200,6 @@ class Overlay:
         self._log, self.undoing = log, outer
 
     def _move(self, pod_row: int, to: int) -> None:
-        self.revision += 1
         before = self.node.item(pod_row)
         if before >= 0:
             self._count(pod_row, before, -1)
@@ -219,7 +217,6 @@ class Overlay:
             for pod_row, node_row in zip(pod_rows.tolist(), to.tolist(), strict=True):
                 self._move(pod_row, node_row)
             return
-        self.revision += 1
         before = self.node[pod_rows]
         home = self.home[pod_rows]
         placed = before >= 0

@@ -90,7 +90,7 @@ class Placer:
         on the node reserved for it. Call it in a trial of the snapshot. Raises DecisionTimeoutError once the
         deadline has passed.
         """
-        self.snapshot.distinguish_labels()
+        self.snapshot.catch_up()
         self.announce(pod_rows)
         if nominated:
             return self._place_nominated(pod_rows, within, nominated, deadline)

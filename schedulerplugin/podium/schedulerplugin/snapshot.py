@@ -62,7 +62,7 @@ class Snapshot(NodeRows):
     By node row: `names`, `objects`, `unschedulable`, `columns` (labels, taints, features). By pod row:
     `pods`, `uids`, `priority`, `start` (seconds since 1970, or NO_START), `terminating`, and `shape`, an id
     in `shapes` (ids are never reused). `row` and `pod_row` find rows. `node_revision` grows when a node came,
-    went, or changed its labels, taints, features or unschedulable mark; `revision` with every change.
+    went, or changed its labels, taints, features or unschedulable mark.
     Finished pods are not included. `minor` is the kube-scheduler release whose arithmetic counts (see
     `requests`).
     """
@@ -123,15 +123,21 @@ class Snapshot(NodeRows):
         """The labels of pods that shapes have."""
         return self._interner.labels
 
+    def stranded(self, node: str) -> Collection[int]:
+        """Return the pods (rows) on a node of this name that does not exist."""
+        return self._on_unknown_nodes.get(node, ())
+
     def observe_shapes(self, reshaped: Reshaped) -> None:
         """Register a callback for pods that get another shape without a change of the pods."""
         self._reshaped.append(reshaped)
 
-    def distinguish_labels(self, selectors: Iterable[Selector] = ()) -> None:
-        """Make shapes distinguish pods by all selectors of pods and budgets, and by these.
+    def catch_up(self, selectors: Iterable[Selector] = ()) -> None:
+        """Make shapes follow the claims, and distinguish pods by all selectors of pods, budgets and these.
 
-        Call it before reading the labels of shapes. New names take a look at all pods.
+        Call it before reading shapes. It looks once at the pods of what changed; new names take a look at all
+        pods.
         """
+        self._reshape(sorted(self.volumes.changed_users() | self.devices.changed_users()))
         new = self.labels.name(selectors)
         if not new:
             return
@@ -168,18 +174,17 @@ class Snapshot(NodeRows):
                 else:
                     self.add_node(node)
             case PersistentVolumeClaim() as claim:
-                self._reshape(self.volumes.apply_claim(claim, gone=after is None))
+                self.volumes.apply_claim(claim, gone=after is None)
             case PersistentVolume() as volume:
                 self.delayed.apply(before, after)
-                self._reshape(self.volumes.apply_volume(volume, gone=after is None))
+                self.volumes.apply_volume(volume, gone=after is None)
             case StorageClass() as storage_class:
                 self.delayed.apply(before, after)
-                self._reshape(self.volumes.apply_class(storage_class, gone=after is None))
+                self.volumes.apply_class(storage_class, gone=after is None)
             case CSINode() as csi_node:
                 if self.volumes.apply_node(csi_node, gone=after is None):
                     self._report_drivers()
             case CSIStorageCapacity():
-                self.revision += 1
                 self.delayed.apply(before, after)
             case CSIDriver() as driver:
                 self.delayed.apply(before, after)
@@ -188,15 +193,13 @@ class Snapshot(NodeRows):
             case VolumeAttachment() as attachment:
                 self.volumes.apply_attachment(attachment, gone=after is None)
             case ResourceClaim() as resource_claim:
-                self._reshape(self.devices.apply_claim(resource_claim, gone=after is None))
+                self.devices.apply_claim(resource_claim, gone=after is None)
             case DeviceClass() as device_class:
                 self._apply_class(device_class, gone=after is None)
             case ResourceSlice() as resource_slice:
-                self.revision += 1
                 self.devices.apply_slice(resource_slice, gone=after is None)
             case PodGroup() as group:
-                if rows := self.devices.apply_group(group, gone=after is None):
-                    self._reshape(rows)
+                self.devices.apply_group(group, gone=after is None)
             case Pod() | Node():
                 raise TypeError("pods and nodes are read as Schedulable and SchedulableNode for scheduling")
             case _:
@@ -220,7 +223,6 @@ class Snapshot(NodeRows):
     def add_node(self, node: SchedulableNode) -> None:
         """Add a node, or replace the one of its name; pods that waited for it count from now on."""
         assert self._log is None, "no object is applied while a trial is open"
-        self.revision += 1
         name = node.metadata.name or ""
         row = self.row.get(name)
         new = row is None
@@ -228,8 +230,9 @@ class Snapshot(NodeRows):
             row = self.row[name] = self._free_node()
             self.names[row] = name
             self.alive[row] = True
-        self.objects[row] = node
-        self._set_room(row, node)
+        before, self.objects[row] = self.objects[row], node
+        if before is None or not _same_room(before, node):
+            self._set_room(row, before, node)
         spec = node.spec
         taints = spec.taints if spec else None
         changed = self.columns.put(row, node.metadata.labels, taints, declared(node))
@@ -247,7 +250,6 @@ class Snapshot(NodeRows):
         row = self.row.get(name)
         if row is None:
             return
-        self.revision += 1
         for pod_row in tuple(self._on[row]):
             if self.home.item(pod_row) == row:
                 self.home[pod_row] = UNKNOWN_NODE
@@ -256,10 +258,10 @@ class Snapshot(NodeRows):
                 self._move(pod_row, self.home.item(pod_row))
         self._on[row].clear()
         del self.row[name]
+        self._offer(row, self._offered_names(self.objects[row]), {})
         self.names[row] = self.objects[row] = None
         self.alive[row] = self.unschedulable[row] = False
         self._bad_nodes.pop(row, None)
-        self._offer(row, {})
         self.columns.put(row, None, None)
         self._report_node_change(row)
         self._free_nodes.append(row)
@@ -275,7 +277,6 @@ class Snapshot(NodeRows):
         if row is not None and same_for_scheduling(self.pods[row], pod):
             self.pods[row] = pod
             return
-        self.revision += 1
         shape_id = self._interner.acquire(pod)
         self._back(each.resource for each in self.shapes[shape_id].extended.resources)
         if row is None:
@@ -333,7 +334,7 @@ class Snapshot(NodeRows):
     def _apply_class(self, device_class: DeviceClass, *, gone: bool) -> None:
         """Apply a change of a class, which may provide other extended resources than before."""
         before = self.devices.resources
-        rows = set(self.devices.apply_class(device_class, gone=gone))
+        self.devices.apply_class(device_class, gone=gone)
         after = self.devices.resources
         changed = {
             name
@@ -346,10 +347,9 @@ class Snapshot(NodeRows):
             for shape_id, shape in self.shapes.items()
             if any(name in changed for name, _ in shape.requests)
         ]
-        rows.update(self._pods_of(ids).tolist())
         if lost := self._backed - after.keys():
             self._back_only(self._backed - lost)
-        self._reshape(rows)
+        self._reshape(self._pods_of(ids).tolist())
 
     def extended_pods(self) -> Rows:
         """Return the pods (rows) that request a resource which a class provides."""
@@ -414,7 +414,6 @@ class Snapshot(NodeRows):
 
     def _reshape(self, rows: Iterable[int]) -> None:
         """Compute the shapes of pods again, because their claims or volumes changed."""
-        self.revision += 1
         for row in rows:
             pod = self.pod_at(row)
             self.add_pod(pod)
@@ -425,6 +424,13 @@ class Snapshot(NodeRows):
     def _pod_ref(self, row: int) -> ObjectRef:
         pod = self.pod_at(row)
         return ObjectRef("v1", "Pod", *name_of(pod))
+
+
+def _same_room(before: SchedulableNode, node: SchedulableNode) -> bool:
+    """Return whether a node offers what it offered before: a kubelet may report any number of resources."""
+    if before.status is None or node.status is None:
+        return before.status is node.status
+    return before.status.allocatable == node.status.allocatable
 
 
 def _claim_names(pod: Schedulable) -> list[Name]:

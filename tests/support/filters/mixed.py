@@ -100,7 +100,7 @@ class MixedCluster:
         read: list[object] = [*self.nodes.values(), *self.pods.values()]
         for each in reversed(read) if backwards else read:
             self.snapshot.apply(None, each)
-        self.snapshot.distinguish_labels()
+        self.snapshot.catch_up()
         self.row = {name: row for (_, name), row in self.snapshot.pod_row.items()}
 
     def _node(self, name: str, site: Site) -> SchedulableNode:

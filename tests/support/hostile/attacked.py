@@ -23,6 +23,10 @@ JUDGED_SECONDS = 1.0
 BOUND_SECONDS = 10.0
 # A pool of small nodes for rows that need many; the honest tenant's pods may not use them.
 WIDE, WIDE_NODES = "wide", 60
+# A node of a device plugin with a bug, on which no pod may run that does not ask for it.
+ODD_NODE, ODD_RESOURCES = "odd", tuple(f"odd.example.com/{number}" for number in range(15_000))
+# The longest time that a process may take for one event, in processor time.
+CALLBACK_SECONDS = 0.05
 # Rows are deleted as collections: deleting single objects takes half of the time of all rows together.
 _APISERVER = ("--delete-collection-workers=8",)
 _LED = ("scheduler", "controller")
@@ -70,6 +74,16 @@ class AttackedCluster:
             pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
             spec = {"driver": "gpu.example.com", "nodeName": name, "pool": pool, "devices": offered}
             self._make(f"{_DEVICES}/resourceslices", {"metadata": {"name": name}, "spec": spec})
+
+    def offer_oddly(self) -> None:
+        """Make a node that offers thousands of resources."""
+        room = {"cpu": "1", "memory": "4Gi", "pods": "110", **dict.fromkeys(ODD_RESOURCES, "8")}
+        body = {
+            "metadata": {"name": ODD_NODE, "labels": {HOST: ODD_NODE, RESERVED: "yes"}},
+            "spec": {"taints": [{"key": "odd", "value": "yes", "effect": "NoSchedule"}]},
+            "status": {"allocatable": room, "capacity": room},
+        }
+        self._make("/api/v1/nodes", body)
 
     def deny(self) -> None:
         """Make the policies of others."""
@@ -144,6 +158,8 @@ class AttackedCluster:
             slow = [answer for answer in each.answers if answer.own > LIVE_SECONDS or answer.code != 200]
             if slow:
                 yield f"{each.name} answered /livez late: {slow}"
+            if each.longest_callback > CALLBACK_SECONDS:
+                yield f"{each.name} took {each.longest_callback:.3f} s for one event"
             if each.peak > each.limit:
                 yield f"{each.name} held {each.peak // MIB} MiB; its limit is {each.limit // MIB} MiB"
         for name, leadership in before.items():
@@ -163,5 +179,6 @@ def attacked(minor: str, folder: Path, program: Program | None = None) -> Iterat
         made = AttackedCluster(server, podium, tenant.settle(server))
         made.honest.settle()
         made.widen()
+        made.offer_oddly()
         made.deny()
         yield made

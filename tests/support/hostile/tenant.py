@@ -41,6 +41,7 @@ JOBS = "/apis/batch/v1/namespaces/tenant/jobs"
 SETS = "/apis/apps/v1/namespaces/tenant/statefulsets"
 GROUPS = "/apis/scheduling.podium.dev/v1beta1/namespaces/tenant/podgroups"
 OLD_GROUPS = "/apis/scheduling.podium.dev/v1alpha2/namespaces/tenant/podgroups"
+COMPOSITES = "/apis/scheduling.podium.dev/v1beta1/namespaces/tenant/compositepodgroups"
 WORKLOADS = "/apis/scheduling.podium.dev/v1beta1/namespaces/tenant/workloads"
 
 
@@ -51,7 +52,7 @@ def native(release: Release) -> str:
 
 def collections(release: Release) -> tuple[str, ...]:
     """Return all collections that a tenant of these tests writes to."""
-    own = (PODS, JOBS, SETS, CLAIMS, DEVICE_CLAIMS, BUDGETS, GROUPS, WORKLOADS)
+    own = (PODS, JOBS, SETS, CLAIMS, DEVICE_CLAIMS, BUDGETS, GROUPS, COMPOSITES, WORKLOADS)
     return (*own, f"{native(release)}/podgroups", f"{native(release)}/workloads")
 
 

@@ -40,6 +40,7 @@ class Watched:
         self.running = running
         self.limit = limit
         self.answers: list[Answer] = []
+        self._longest_before = 0.0
         self._proc = Path(f"/proc/{running.pid}")
 
     @property
@@ -56,9 +57,16 @@ class Watched:
         """Return the maximum of bytes that it has held since `begin`."""
         return self._status("VmHWM")
 
+    @property
+    def longest_callback(self) -> float:
+        """Return the longest processor time (seconds) for one event since `begin`, 0 for no longer one."""
+        longest = self._longest()
+        return longest if longest > self._longest_before else 0.0
+
     def begin(self) -> None:
         """Reset the measurements."""
         self.answers.clear()
+        self._longest_before = self._longest()
         with contextlib.suppress(ProcessLookupError, FileNotFoundError):
             (self._proc / "clear_refs").write_text(_RESET_PEAK)
 
@@ -79,6 +87,16 @@ class Watched:
         """Kill it."""
         self.running.process.kill()
         self.running.process.wait()
+
+    def _longest(self) -> float:
+        if not self.running.metrics_port:
+            return 0.0
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            for line in self.running.get("/metrics")[1].splitlines():
+                name, _, value = line.partition(" ")
+                if name == "podium_longest_callback_seconds":
+                    return float(value)
+        return 0.0
 
     def _status(self, field: str) -> int:
         with contextlib.suppress(ProcessLookupError, FileNotFoundError):

@@ -1,5 +1,6 @@
 """Trees of composite groups in a cluster that changes: roots, members, and groups that are evicted as one."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -8,12 +9,24 @@ from hypothesis import strategies as st
 from tests.support.preemption.clusters import NS
 from tests.support.preemption.scene import composite, group, pod, tree_of
 from tests.support.preemption.scene import of as group_of
+from tests.support.steps import steps
 
 from podium.api.groups import CompositeGroup, PodGroup
 from podium.api.membership import GroupKey, key_of, parent_key
 from podium.cluster.reader import Child
 from podium.cluster.state import ClusterState
-from podium.groups.trees import MAX_DEPTH, flaw, leaves, lineage, members_below, root_key, tree, whole_group
+from podium.groups.trees import (
+    MAX_DEPTH,
+    MAX_GROUPS,
+    flaw,
+    is_too_large,
+    leaves,
+    lineage,
+    members_below,
+    root_key,
+    tree,
+    whole_group,
+)
 
 
 def state_of(*objects: Any) -> ClusterState:
@@ -22,6 +35,14 @@ def state_of(*objects: Any) -> ClusterState:
     for each in objects:
         state.apply(each)
     return state
+
+
+def of_size(size: int, *, wide: bool) -> list[Any]:
+    """Make a tree of so many groups, with its root: all below the root, or below nine others."""
+    if wide:
+        return [composite("root"), *(leaf(f"x{at}", "root") for at in range(size - 1))]
+    inner = [composite(f"c{at}", parent="root") for at in range(9)]
+    return [composite("root"), *inner, *(leaf(f"x{at}", f"c{at % 9}") for at in range(size - 10))]
 
 
 def leaf(name: str, parent: str = "", **fields: Any) -> PodGroup:
@@ -127,3 +148,21 @@ def test_children_are_those_that_name_their_parent(changes: list[tuple[str, str,
         assert key_of(each) in below
         assert lineage(state, each).complete == (not flaw(state, each))
     assert all(key.namespace == NS for key in expected)
+
+
+@pytest.mark.parametrize("wide", [True, False], ids=["one parent", "many parents"])
+def test_a_tree_has_a_limit_of_groups(*, wide: bool) -> None:
+    assert MAX_GROUPS == 657
+    for size, too_large in ((MAX_GROUPS, False), (MAX_GROUPS + 1, True), (4 * MAX_GROUPS, True)):
+        state = state_of(*of_size(size, wide=wide))
+        assert len([*tree(state, tree_of("root"))]) == size
+        assert is_too_large(state, tree_of("root")) is too_large
+
+
+def test_the_size_of_a_tree_is_known_in_bounded_steps() -> None:
+    """A cycle, or a hundred thousand children, cost no more than a tree at the limit."""
+    cycle = state_of(composite("a", parent="b"), composite("b", parent="a"))
+    assert not is_too_large(cycle, tree_of("a"))
+    at_limit, wide = (state_of(*of_size(size, wide=True)) for size in (MAX_GROUPS, 100 * MAX_GROUPS))
+    for state in (at_limit, wide):
+        assert steps(partial(is_too_large, state, tree_of("root"))) < 20 * MAX_GROUPS

@@ -112,6 +112,7 @@ def test_objects_that_cannot_be_decoded_are_named() -> None:
 
 class _Cluster:
     observer_errors = 2
+    longest_callback = 0.25
 
     def ages(self) -> dict[str, float]:
         return {"podgroups.scheduling.podium.dev": 1.5}
@@ -150,6 +151,7 @@ def test_metrics_are_read_when_they_are_asked_for() -> None:
     assert found["podium_undecodable_objects", "pods"] == 1
     assert found["podium_undecodable_reads_total", "pods"] == 3
     assert found["podium_observer_errors_total",] == 2
+    assert found["podium_longest_callback_seconds",] == 0.25
     assert found["podium_certificate_expiry_timestamp_seconds", "serving"] == 1_800_000_000
     assert found["podium_admission_shed_total", "waiting"] == 1
     assert found["podium_admission_errors_total", "review"] == 1

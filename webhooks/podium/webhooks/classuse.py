@@ -12,7 +12,7 @@ on it. Mirror pods of a node are not checked.
 from typing import Any
 
 from podium.api.groups import NATIVE_GROUP
-from podium.rules.templates import MAX_TEMPLATES
+from podium.groups.trees import MAX_TEMPLATES
 from podium.webhooks import cel
 from podium.webhooks.policies import bound
 from podium.webhooks.registration import LABELS, Family, Options, condition, group, versions

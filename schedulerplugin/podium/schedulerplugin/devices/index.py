@@ -124,6 +124,10 @@ class DeviceIndex:
         self._consumers: dict[Name, AbstractSet[str]] = {}
         # The allocations that are in `usage`.
         self._counted: dict[Name, Allocation] = {}
+        # The claims, and the groups with claims, that changed since `changed_users`; whether a class did.
+        self._changed: set[Name] = set()
+        self._changed_groups: set[Name] = set()
+        self._changed_class = False
 
     def add_user(self, row: int, pod: Schedulable, *, extended: bool = False) -> None:
         """Record the claims of a pod; `extended` says that it may need one for extended resources."""
@@ -374,9 +378,26 @@ class DeviceIndex:
         known = self._uids(key, self._users.get(key, ()))
         return {each.uid for each in reserved if each.resource != GROUPS} - known
 
-    def apply_claim(self, claim: ResourceClaim, *, gone: bool) -> list[int]:
-        """Apply a change of a claim; return the rows of the pods that use it."""
+    def changed_users(self) -> set[int]:
+        """Return the rows of the pods whose claims changed since the last call."""
+        groups, self._changed_groups = self._changed_groups, set()
+        rows = {row for key in groups for row in self._members.get(key, ())}
+        for row in rows:
+            user = self._pods[row]
+            self.remove_user(row)
+            self.add_user(row, user.pod, extended=user.extended is not None)
+        if self._changed_class:
+            self._changed_class = False
+            rows.update(self._pods)
+        claims, self._changed = self._changed, set()
+        for key in claims:
+            rows.update(row for row in self._users.get(key, ()) if key in self._pods[row].claims)
+        return rows
+
+    def apply_claim(self, claim: ResourceClaim, *, gone: bool) -> None:
+        """Apply a change of a claim."""
         key = claim_key(claim)
+        self._changed.add(key)
         for each, change in ((self.claims.pop(key, None), discard), (None if gone else claim, _put)):
             owner = owner_of(each) if each is not None else None
             if owner is not None:
@@ -389,17 +410,16 @@ class DeviceIndex:
         self._settle(key)
         if (owner := owner_of(claim)) is not None:
             self._settle(memory_key(key[0], *owner))
-        return [row for row in self._users.get(key, ()) if key in self._pods[row].claims]
 
-    def apply_class(self, device_class: DeviceClass, *, gone: bool) -> list[int]:
-        """Apply a change of a class; return the rows of all pods with claims, which may name it."""
+    def apply_class(self, device_class: DeviceClass, *, gone: bool) -> None:
+        """Apply a change of a class, which any claim may name."""
         self.classes.pop(device_class.metadata.name or "", None)
         if not gone:
             self.classes[device_class.metadata.name or ""] = device_class
         self.resources = classes_by_resource(self.classes.values())
         self.revision += 1
         self.class_revision += 1
-        return list(self._pods)
+        self._changed_class = True
 
     def apply_slice(self, resource_slice: ResourceSlice, *, gone: bool) -> None:
         """Apply a change of a slice."""
@@ -408,20 +428,14 @@ class DeviceIndex:
             self.slices[resource_slice.metadata.name or ""] = resource_slice
         self.revision += 1
 
-    def apply_group(self, group: PodGroup, *, gone: bool) -> list[int]:
-        """Apply a change of a group; return the rows of its members if its claims are others now."""
+    def apply_group(self, group: PodGroup, *, gone: bool) -> None:
+        """Apply a change of a group, whose members may have other claims now."""
         key = group.ref.namespace, group.ref.name
         before = self._groups.pop(key, None)
         if group.native and group.claims and not gone:
             self._groups[key] = group
-        if before is self._groups.get(key):
-            return []
-        rows = list(self._members.get(key, ()))
-        for row in rows:
-            user = self._pods[row]
-            self.remove_user(row)
-            self.add_user(row, user.pod, extended=user.extended is not None)
-        return rows
+        if before is not self._groups.get(key):
+            self._changed_groups.add(key)
 
     def _user(self, pod: Schedulable, *, extended: bool) -> "_User":
         group = _native_group(pod)
@@ -463,7 +477,7 @@ class DeviceIndex:
             return False
         if key in self._released:
             return True
-        if not self.freed_by_pods:
+        if not self._away or not self.freed_by_pods:
             return False
         running = {row for row in self._users.get(key, ()) if self._pods[row].pod.spec.nodeName}
         if not running <= self._away:

@@ -316,7 +316,7 @@ class SelectorCounters(DomainCounters[CountQuery]):
         if known is not None:
             return known  # type: ignore[return-value]  # a question is always asked with the same maker
         # The selectors of a pod that the snapshot does not hold are not registered yet.
-        self.snapshot.distinguish_labels(pods.selector for pods in question.pods if pods.selector is not None)
+        self.snapshot.catch_up(pods.selector for pods in question.pods if pods.selector is not None)
         counter = make()
         marks = self._marks(question)
         shapes = self.snapshot.shapes

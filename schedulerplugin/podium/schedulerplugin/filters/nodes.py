@@ -31,8 +31,8 @@ _WITHOUT_LABEL = ("NotIn", "DoesNotExist")
 # The effects of a taint that keep a pod from being placed.
 _KEEPS_OUT = ("NoSchedule", "NoExecute")
 
-# The most bytes of answers in a Kept: 160 masks of 100,000 nodes.
-_KEPT = 2**24
+# The most bytes of answers in a NodeCache: 160 masks of 100,000 nodes.
+KEPT_BYTES = 2**24
 
 
 class NodeCache(Generic[T]):
@@ -56,7 +56,7 @@ class NodeCache(Generic[T]):
         answer = self._answers.get(key)
         if answer is None:
             answer = make()
-            while self._answers and self._bytes + answer.nbytes > _KEPT:
+            while self._answers and self._bytes + answer.nbytes > KEPT_BYTES:
                 self._bytes -= self._answers.pop(next(iter(self._answers))).nbytes
             self._answers[key] = answer
             self._bytes += answer.nbytes

@@ -2,9 +2,9 @@
 
 The check is one subtraction and one comparison for each resource, over all nodes at once and in exact
 integers. A shape names only the resources it requests, so others may be overcommitted on a node. A resource
-that no node offers has no arrays, and a pod that requests it fits nowhere. The refusal names each resource
-that is short. If one request is larger than the whole node, no preemption helps. kube-scheduler calls that
-unresolvable, except for the number of pods.
+without arrays is one that no node offers, or one too many, and a pod that requests it fits nowhere. The
+refusal names each resource that is short. If one request is larger than the whole node, no preemption helps.
+kube-scheduler calls that unresolvable, except for the number of pods.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 import numpy as np
 
 from podium.api.podrequests import PODS
-from podium.schedulerplugin.arrays import Bools, Int64s, Rows
+from podium.schedulerplugin.arrays import MOST_RESOURCES, Bools, Int64s, Rows
 from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
 
@@ -106,7 +106,7 @@ class ResourcesFilter:
         }
         everywhere = np.ones(len(self._snapshot.alive), np.bool_)
         named, others = self._nowhere(shape)
-        return {**rows, **dict.fromkeys([*map(_words, named), *others], everywhere)}
+        return {**rows, **dict.fromkeys([*named, *others], everywhere)}
 
     def reasons(self, shape: Shape, row: int) -> tuple[str, ...]:
         """Return the resources a node row lacks for a shape, in kube-scheduler's words; empty if it fits."""
@@ -118,14 +118,15 @@ class ResourcesFilter:
             if name in resource
             and allocatable[resource[name]].item(row) - used[resource[name]].item(row) < amount
         ]
-        return (*map(_words, _ordered([*short, *named])), *others)
+        return (*map(_words, _ordered(short)), *named, *others)
 
     def _nowhere(self, shape: Shape) -> tuple[list[str], list[str]]:
-        """Return the first NAMED resources of a shape that no node offers, and words for the others."""
-        resource = self._snapshot.resource
+        """Return words for the first NAMED resources of a shape that have no arrays, and for the others."""
+        resource, is_offered = self._snapshot.resource, self._snapshot.is_offered
         missing = _ordered([name for name, _ in shape.requests if name not in resource])
         others = len(missing) - NAMED
-        return missing[:NAMED], [f"Insufficient {others} other resources"] if others > 0 else []
+        named = [_NOT_COUNTED.format(name) if is_offered(name) else _words(name) for name in missing[:NAMED]]
+        return named, [f"Insufficient {others} other resources"] if others > 0 else []
 
     def reason(self, shape: Shape, row: int) -> str | None:
         """Return the reasons of one node row as one line, or None if a pod of the shape fits."""
@@ -143,6 +144,7 @@ _FIRST = {PODS: 0, "cpu": 1, "memory": 2, "ephemeral-storage": 3}
 # A pod may request tens of thousands of resources that no node offers: as many as fit into an object of the
 # API server. A refusal names this many; a pod without bad intent requests fewer.
 NAMED = 32
+_NOT_COUNTED = f"{{}} is not counted (more than {MOST_RESOURCES} resources)"
 
 
 def _words(name: str) -> str:

@@ -31,7 +31,7 @@ from podium.api.meta import Condition
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import ClusterReader, Name
 from podium.errors import PodiumError
-from podium.groups.trees import group_at, tree
+from podium.groups.trees import group_at, is_too_large, tree
 from podium.kube.backoff import Rate
 from podium.kube.connection import RefusedError, Sleep
 from podium.kube.preconditions import LeaseOverError
@@ -262,8 +262,10 @@ class Statuses:
         self._queue.add(key, after)
 
     def _tree(self, key: GroupKey) -> list[GroupKey]:
-        """Return the groups that a report about a group concerns."""
-        return [key_of(each) for each in tree(self._view, key)] if key.composite else [key]
+        """Return the groups that a report concerns; of a tree that is too large, the root alone."""
+        if not key.composite or is_too_large(self._view, key):
+            return [key]
+        return [key_of(each) for each in tree(self._view, key)]
 
     def _note_news(self, key: GroupKey, news: _GroupNews) -> None:
         self._news[key] = self._news.get(key, _GroupNews()).then(news)

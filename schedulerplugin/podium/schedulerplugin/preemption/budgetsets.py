@@ -1,10 +1,14 @@
 """Finds the budgets that count each pod: one set of budgets for each shape, by pod row.
 
 A budget is nearly always made for one app and selects it by one label. So a pod's labels lead to the few
-budgets to evaluate. A selector without such a label is evaluated for every pod of its namespace.
+budgets to evaluate. A selector without such a label is evaluated for every pod of its namespace. A tenant can
+make thousands of those, so a pod is compared with `MOST_BUDGETS` at most: the first ones by name.
 """
 
+from bisect import bisect_left, insort
 from collections.abc import Iterator
+from heapq import merge
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +23,10 @@ from podium.schedulerplugin.overlay import NO_SHAPE
 from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
 
+# The API server's eviction refuses a pod with more than one budget.
+MOST_BUDGETS = 256
+# The most entries of sets, 8 bytes each, before those that no pod has any more are dropped.
+_MOST_ENTRIES = 2**21
 _VALUED = ("In", "NotIn")
 _BARE = ("Exists", "DoesNotExist")
 
@@ -35,27 +43,26 @@ class NamespaceBudgets:
     """The budgets of a namespace, by one label that a pod must have; `rest` have no such label."""
 
     def __init__(self) -> None:
-        self.by_label: dict[tuple[str, str], list[int]] = {}
-        self.rest: list[int] = []
+        self.by_label: dict[tuple[str, str], list[tuple[Name, int]]] = {}
+        self.rest: list[tuple[Name, int]] = []
 
-    def add(self, selector: Selector, budget_id: int) -> None:
+    def add(self, selector: Selector, name: Name, budget_id: int) -> None:
         """Register a budget by its selector."""
         label = self._label(selector)
-        (self.rest if label is None else self.by_label.setdefault(label, [])).append(budget_id)
+        insort(self.rest if label is None else self.by_label.setdefault(label, []), (name, budget_id))
 
-    def discard(self, selector: Selector, budget_id: int) -> None:
+    def discard(self, selector: Selector, name: Name, budget_id: int) -> None:
         """Remove a budget."""
         label = self._label(selector)
-        if label is None:
-            self.rest.remove(budget_id)
-            return
-        self.by_label[label].remove(budget_id)
-        if not self.by_label[label]:
+        budgets = self.rest if label is None else self.by_label[label]
+        del budgets[bisect_left(budgets, (name, budget_id))]
+        if label is not None and not budgets:
             del self.by_label[label]
 
     def candidates(self, shape: Shape) -> list[int]:
-        """Return the budgets that may count pods of a shape, each once."""
-        return self.rest + [found for label in shape.labels for found in self.by_label.get(label, ())]
+        """Return the first MOST_BUDGETS budgets, by name, that may count pods of a shape."""
+        labelled = (self.by_label[label] for label in shape.labels if label in self.by_label)
+        return [budget_id for _, budget_id in islice(merge(self.rest, *labelled), MOST_BUDGETS)]
 
     def _label(self, selector: Selector) -> tuple[str, str] | None:
         for key, operator, values in selector.requirements:
@@ -114,7 +121,9 @@ class BudgetSets:
         self._budgets[budget_id] = TrackedBudget(budget, selector, wrong)
         if selector is not None:
             self._snapshot.labels.hold((selector,))
-            self._namespaces.setdefault(namespace, NamespaceBudgets()).add(selector, budget_id)
+            self._namespaces.setdefault(namespace, NamespaceBudgets()).add(
+                selector, self.names[budget_id], budget_id
+            )
             self._stale.add(namespace)
 
     def _unselect(self, budget_id: int) -> None:
@@ -122,13 +131,13 @@ class BudgetSets:
         if selector is not None:
             self._snapshot.labels.release((selector,))
             namespace = self.names[budget_id][0]
-            self._namespaces[namespace].discard(selector, budget_id)
+            self._namespaces[namespace].discard(selector, self.names[budget_id], budget_id)
             self._stale.add(namespace)
 
     def _settle(self, pod_rows: Rows) -> None:
         """Update the sets of these pods: after a new shape, or a change of a budget in the namespace."""
         snapshot = self._snapshot
-        snapshot.distinguish_labels()
+        snapshot.catch_up()
         size = len(snapshot.shape)
         if len(self._set_of) < size:
             self._set_of = grown(self._set_of, size)
@@ -137,6 +146,9 @@ class BudgetSets:
             shapes = [each for each, shape in snapshot.shapes.items() if shape.namespace in self._stale]
             self._shape_of[np.isin(self._shape_of, shapes)] = NO_SHAPE
             self._stale.clear()
+        if len(self._flat) > _MOST_ENTRIES:
+            self._sets, self._sizes = {(): 0}, np.zeros(0, np.intp)
+            self._shape_of[:] = NO_SHAPE
         shape_ids = snapshot.shape[pod_rows]
         unknown = self._shape_of[pod_rows] != shape_ids
         if unknown.any():
@@ -158,7 +170,7 @@ class BudgetSets:
             selector = self._budgets[budget_id].selector
             if selector is not None and selector.matches(labels):
                 found.append(budget_id)
-        return tuple(sorted(found, key=self.names.__getitem__))
+        return tuple(found)
 
     def _set(self, budgets: tuple[int, ...]) -> int:
         return self._sets.setdefault(budgets, len(self._sets))

@@ -87,7 +87,11 @@ class Nominations:
 
     def on(self, node_row: int) -> Collection[int]:
         """Return the pods with this node reserved, including those that count on a node."""
-        return self._rows.get(self._snapshot.node_name(node_row), ())
+        return self.on_name(self._snapshot.node_name(node_row))
+
+    def on_name(self, node: str) -> Collection[int]:
+        """Return the pods with a node of this name reserved, whether it exists or not."""
+        return self._rows.get(node, ())
 
     def _add(self, row: int, name: str) -> None:
         self._names[row] = name

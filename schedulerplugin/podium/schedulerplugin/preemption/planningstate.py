@@ -21,7 +21,7 @@ from podium.api.schedulable import Schedulable
 from podium.api.storage import VolumeAttachment
 from podium.cluster.reader import Child, ClusterReader, Name, name_of
 from podium.groups.topology import spread_topology
-from podium.groups.trees import leaves, root_key, whole_group
+from podium.groups.trees import leaves, root_key
 from podium.schedulerplugin.arrays import Int32s, Rows
 from podium.schedulerplugin.deadline import NEVER, Deadline
 from podium.schedulerplugin.devices.plannedclaims import claim_key
@@ -90,16 +90,19 @@ class PlanningState:
         nominated_node = stored_nomination if intents is None else intents.nomination
         self._nominated = Nominations(self.snapshot, nominated_node, self.priority_of)
         self._cache = DecisionCache()
+        # The groups and device claims that changed since `catch_up`. Any number of pods may depend on one.
+        self._changed_groups: set[GroupKey] = set()
+        self._changed_claims: set[Name] = set()
         self._planning = False
         self.snapshot.observe(self._moved, many=self._moved_many)
         for obj in _objects(view):
             self.apply(None, obj)
         for group in view.groups.values():
             self._note_set(None, group)
-        self.snapshot.distinguish_labels()
+        self.catch_up()
 
     def apply(self, before: object, after: object) -> None:
-        """Apply one change of an object."""
+        """Apply one change of an object; all pods of a group or claim wait for `catch_up`."""
         changed = before if after is None else after
         if isinstance(changed, Schedulable):
             self._apply_pod(changed, before, after)
@@ -113,12 +116,11 @@ class PlanningState:
         self._cache.clear()
         self.snapshot.apply(before, after)
         match changed:
-            case PodGroup() as group:
+            case PodGroup():
                 self._note_set(before, after)
-                self._regrouped(self._groups.rows.get(key_of(group), ()))
-                self._touch_tree(before, after)
+                self._note_trees(before, after)
             case CompositeGroup():
-                self._touch_tree(before, after)
+                self._note_trees(before, after)
             case PodDisruptionBudget():
                 self.budgets.apply(_budget(before), _budget(after))
             case PriorityClass():
@@ -127,10 +129,28 @@ class PlanningState:
             case Namespace():
                 self.placer.reload_namespaces()
             case ResourceClaim() as claim:
-                # The devices that its pods hold.
-                self._touch(self.snapshot.devices.users(claim_key(claim)))
+                self._changed_claims.add(claim_key(claim))
             case _:
                 pass
+
+    def catch_up(self) -> None:
+        """Compute again what the groups, trees and claims decide that changed: one walk for many changes.
+
+        Call it before a decision.
+        """
+        self.snapshot.catch_up()
+        claims, self._changed_claims = self._changed_claims, set()
+        for claim in claims:
+            # The devices that its pods hold.
+            self._touch(self.snapshot.devices.users(claim))
+        groups, self._changed_groups = self._changed_groups, set()
+        below = {key_of(leaf) for key in groups for leaf in leaves(self.view, key)}
+        # A group that is gone still has members.
+        for key in below | groups:
+            rows = self._groups.rows.get(key, ())
+            self._touch(rows)
+            for row in rows:
+                self._nominated.update(row)
 
     @property
     def nominations(self) -> Nominations:
@@ -172,7 +192,7 @@ class PlanningState:
 
         Results from before a passed deadline are kept: the next call continues from there.
         """
-        self.snapshot.distinguish_labels()
+        self.catch_up()
         rule = unit_rule(self.settings.semantics, for_group=for_group)
         found = self._units.get(rule)
         if found is None:
@@ -304,29 +324,15 @@ class PlanningState:
             return found
         return found._replace(peers=peers, parts=tuple(map(self.with_peers, found.parts)))
 
-    def _regrouped(self, rows: Iterable[int]) -> None:
-        """Compute again what the group of these pods decides."""
-        self._touch(rows)
-        for row in rows:
-            self._nominated.update(row)
+    def _note_trees(self, *changed: object) -> None:
+        """Record a group that came, changed or is gone, and the root of its tree.
 
-    def _touch_tree(self, *changed: object) -> None:
-        """Compute again what the tree of a group decides that came, changed or is gone."""
-        tops = set[GroupKey]()
+        If it is gone, its children have another root than before.
+        """
         for group in changed:
-            if isinstance(group, CompositeGroup):
-                # If it is gone, its children have another root than before.
-                tops |= {key_of(group), root_key(self.view, parent_key(group) or key_of(group))}
-            elif isinstance(group, PodGroup) and (above := parent_key(group)) is not None:
-                tops.add(root_key(self.view, above))
-        for top in tops:
-            self._regrouped(self._tree_rows(top))
-
-    def _tree_rows(self, key: GroupKey) -> list[int]:
-        """Return the pods of the groups at and below a group."""
-        return [
-            row for leaf in leaves(self.view, key) for row in sorted(self._groups.rows.get(key_of(leaf), ()))
-        ]
+            if isinstance(group, PodGroup | CompositeGroup):
+                key = key_of(group)
+                self._changed_groups |= {key, root_key(self.view, parent_key(group) or key)}
 
     def _note_set(self, before: object, after: object) -> None:
         """Record the set in which a group spreads."""
@@ -357,15 +363,14 @@ class PlanningState:
         """Record a pod's group, and mark its unit and its former unit as changed."""
         left = self._groups.group_of.get(row)
         self._groups.set_group(row, key)
+        self._touch((row,))
+        if left is None or left == key:
+            return
+        rows, group = self._groups.rows.get(left, ()), self.view.groups.get(left)
         # One remaining member is enough, because a group is computed as a whole.
-        others = self._others(left) if left is not None and left != key else ()
-        self._touch((row, *islice(others, 1)))
-
-    def _others(self, key: GroupKey) -> Collection[int]:
-        """Return the pods that may be in one unit with those of a group."""
-        rows, group = self._groups.rows.get(key, ()), self.view.groups.get(key)
-        whole = whole_group(self.view, group) if group is not None and group.composite else None
-        return rows if rows or whole is None else self._tree_rows(key_of(whole))
+        self._touch(islice(rows, 1))
+        if not rows and group is not None and group.composite:
+            self._changed_groups.add(root_key(self.view, left))
 
     def _touch(self, rows: Iterable[int]) -> None:
         for units, _ in self._units.values():

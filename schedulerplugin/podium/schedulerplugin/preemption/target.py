@@ -117,6 +117,7 @@ class Blocker(StrEnum):
     NOT_JUDGED = "NotJudged"
     SEVERAL_SCHEDULERS = "SeveralSchedulers"
     BROKEN_TREE = "BrokenTree"
+    LARGE_TREE = "LargeTree"
     DIVERGENT = "Divergent"
 
 

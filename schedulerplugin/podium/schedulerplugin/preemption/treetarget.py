@@ -19,7 +19,7 @@ from podium.api.membership import GroupKey, key_of
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Child, ClusterReader
 from podium.errors import PodiumError
-from podium.groups.trees import MAX_DEPTH, leaves
+from podium.groups.trees import MAX_DEPTH, MAX_GROUPS, is_too_large, leaves
 from podium.schedulerplugin.preemption.grouptarget import (
     POLICY_NEVER,
     Members,
@@ -64,6 +64,8 @@ def tree_target(
         return Unplaceable(
             f"waiting for the composite group {name}, which does not exist", Blocker.GROUP_MISSING
         )
+    if is_too_large(view, key):
+        return Unplaceable(f"its tree has more than {MAX_GROUPS} groups", Blocker.LARGE_TREE)
     members = {key_of(leaf): members_of(view, snapshot, key_of(leaf), leaving) for leaf in leaves(view, key)}
     every = [pod for each in members.values() for pod in each.unfinished]
     if every and not any(each.waiting for each in members.values()):

@@ -2,7 +2,8 @@
 
 A large cluster changes hundreds of times a second, mostly in ways that decide nothing (a kubelet's reports,
 our own conditions). So a change is classified at once and cheaply, from the object before and after. Which
-entries it could help is computed later, once for many changes.
+entries it could help is computed later, once for many changes. A look at all pods of a group, a tree or a
+claim waits too (`catch_up`), because a tenant chooses how many these are.
 """
 
 from collections import Counter
@@ -36,7 +37,7 @@ from podium.schedulerplugin.scheduling.entrypods import EntryPods
 from podium.schedulerplugin.scheduling.hints import Hints
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.plans import pod_ref
-from podium.schedulerplugin.scheduling.survival import lowest_priority, survived_priority
+from podium.schedulerplugin.scheduling.survival import survived_priority
 from podium.schedulerplugin.scheduling.unchanged import same_for_scheduling, same_group, same_node
 from podium.schedulerplugin.volumes.index import attached_volume
 
@@ -69,11 +70,44 @@ class Changes:
         # The groups of those pods, and the number of binds of each group.
         self._group_of_bind: dict[Name, GroupKey] = {}
         self._groups_in_flight = Counter[GroupKey]()
+        # What `catch_up` looks at: device claims that changed, entries of groups that changed, roots with a
+        # member of a lower priority, groups of which the last bind ended, and by root the nodes of pods that
+        # were bound.
+        self._device_claims: set[Name] = set()
+        self._changed: set[GroupKey] = set()
+        self._lowered: set[GroupKey] = set()
+        self._settled: set[GroupKey] = set()
+        self._came: dict[GroupKey, set[int]] = {}
 
     @property
     def binding(self) -> Mapping[Name, str]:
         """The pods whose binds are in flight, each with its node."""
         return self._binding
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether `catch_up` has something to do."""
+        return bool(self._device_claims or self._changed or self._lowered or self._settled or self._came)
+
+    def catch_up(self) -> None:
+        """Record what the changes of groups and their members mean for others: one walk of each tree."""
+        claims, self._device_claims = self._device_claims, set()
+        changed, self._changed = self._changed, set()
+        lowered, self._lowered = self._lowered, set()
+        settled, self._settled = self._settled, set()
+        came, self._came = self._came, {}
+        for claim in claims:
+            self.touched.update(self._entry_pods.keys(self._engine.snapshot.devices.users(claim)))
+        for key in changed:
+            self._members_changed(key)
+        for key in lowered:
+            if any(pod.spec.nodeName for pod in members_below(self._engine.view, key)):
+                self._hints.note_rules()
+        for key in settled:
+            if _is_whole(group_at(self._engine.view, key)):
+                self._whole_settled(key)
+        for key, nodes in came.items():
+            self._note_victims(key, nodes)
 
     def apply(self, before: Readable | None, after: Readable | None) -> None:
         """Record one change of an object, after the engine has applied it; pass this to State.observe."""
@@ -121,7 +155,8 @@ class Changes:
         """Record a claim for devices: its pods are looked at, and all others if devices came free."""
         key = claim_key(claim)
         self.claims.add(ClaimKey(Kind.RESOURCE_CLAIM, *key))
-        self.touched.update(self._entry_pods.keys(self._engine.snapshot.devices.users(key)))
+        if self._engine.snapshot.devices.users(key):
+            self._device_claims.add(key)
         if is_allocated(before) and not is_allocated(after):
             self._hints.note_volumes()
 
@@ -234,9 +269,7 @@ class Changes:
         group = None if _is_bound(pod) else group_of(self._engine.view, pod)
         root = None if group is None else self._engine.root_of(group)
         if root is not None and (pod.spec.priority or 0) < (root.priority or 0):
-            members = members_below(self._engine.view, key_of(root))
-            if any(each.spec.nodeName for each in members):
-                self._hints.note_rules()
+            self._lowered.add(key_of(root))
 
     def _settle(self, before: Schedulable | None, after: Schedulable | None) -> None:
         """Forget the assumed node of a pod that is bound or gone now."""
@@ -256,9 +289,12 @@ class Changes:
             self.count_on(name, after.spec.nodeName or "")
             del self._counted_on[name]
             row = self._engine.snapshot.row.get(after.spec.nodeName or "")
-            if row is not None:
-                # Until the bind was in the API server, no preemptor could evict the pod.
-                self._hints.note_victim(row, lowest_priority(self._engine, after))
+            group = group_of(self._engine.view, after)
+            # Until the bind was in the API server, no preemptor could evict the pod.
+            if row is not None and group is None:
+                self._hints.note_victim(row, after.spec.priority or 0)
+            elif row is not None and group is not None:
+                self._came.setdefault(key_of(self._engine.root_of(group)), set()).add(row)
 
     def _end_bind(self, pod: Name) -> bool:
         """Record that no bind of a pod is in flight any more; return whether one was."""
@@ -267,8 +303,7 @@ class Changes:
             self._groups_in_flight[key] -= 1
             if not self._groups_in_flight[key]:
                 del self._groups_in_flight[key]
-                if _is_whole(group_at(self._engine.view, key)):
-                    self._whole_settled(key)
+                self._settled.add(key)
         return self._binding.pop(pod, None) is not None
 
     def _whole_settled(self, key: GroupKey) -> None:
@@ -277,13 +312,17 @@ class Changes:
         A group that is evicted as a whole is no victim while a bind of a member is in flight.
         """
         row_of, node = self._engine.snapshot.pod_row, self._engine.snapshot.node
-        members = list(members_below(self._engine.view, key))
-        rows = (row_of.get(name_of(pod)) for pod in members)
+        rows = (row_of.get(name_of(pod)) for pod in members_below(self._engine.view, key))
         nodes = {node.item(row) for row in rows if row is not None} - {PENDING}
-        if nodes:
-            lowest = lowest_priority(self._engine, members[0])
-            for each in nodes:
-                self._hints.note_victim(each, lowest)
+        self._note_victims(self._entry_pods.entry_of(key), nodes)
+
+    def _note_victims(self, root: GroupKey, nodes: Iterable[int]) -> None:
+        """Record nodes with pods of a group or tree that may be evicted now: its lowest priority counts."""
+        group, pods = group_at(self._engine.view, root), members_below(self._engine.view, root)
+        own = 0 if group is None else group.priority or 0
+        lowest = min((pod.spec.priority or 0 for pod in pods), default=own)
+        for node in nodes:
+            self._hints.note_victim(node, min(own, lowest))
 
     def _survived(self, pod: Schedulable, row: int | None = None) -> int | None:
         """Return what `survived_priority` does; a group with a bind in flight survives every preemptor."""
@@ -338,8 +377,7 @@ class Changes:
             if isinstance(group, PodGroup | CompositeGroup):
                 entries |= {key_of(group), *map(self._entry_pods.entry_of, (key_of(group), *_parent(group)))}
         self.touched |= entries
-        for entry in entries:
-            self._members_changed(entry)
+        self._changed |= entries
 
     def _members_changed(self, key: GroupKey) -> None:
         rows = self._engine.snapshot.pod_row
@@ -381,15 +419,13 @@ class Changes:
                 pods = map(self._engine.snapshot.pods.__getitem__, self._engine.snapshot.pods_on(row))
                 self._regroup(pod for pod in pods if pod is not None)
             return
-        gone = before.metadata.name if isinstance(before, SchedulableNode) else ""
-        rows = self._engine.snapshot.pod_row
-        for name, pod in self._engine.view.pods.items():
-            if isinstance(pod, Schedulable) and not _is_bound(pod) and self._entry_pods.is_ours(pod):
-                row = rows.get(name)
-                if row is not None and gone in (self._engine.nomination(row), self._binding.get(name)):
-                    self.touched.add(self._entry_pods.key(pod))
-            elif isinstance(pod, Schedulable) and pod.spec.nodeName == gone:
-                self._regroup([pod])
+        gone = (before.metadata.name or "") if isinstance(before, SchedulableNode) else ""
+        snapshot = self._engine.snapshot
+        binding = (snapshot.pod_row.get(pod) for pod, node in self._binding.items() if node == gone)
+        rows = {*self._engine.nominations.on_name(gone), *(row for row in binding if row is not None)}
+        unbound = (row for row in rows if not _is_bound(snapshot.pod_at(row)))
+        self.touched.update(self._entry_pods.keys(unbound))
+        self._regroup(map(snapshot.pod_at, snapshot.stranded(gone)))
 
     def _regroup(self, members: Iterable[Schedulable]) -> None:
         """Look again at the groups of pods whose node changed, because members bind others to its domain."""

@@ -6,6 +6,7 @@ assumed pod does not wait.
 """
 
 from collections.abc import Collection, Iterable
+from itertools import islice
 
 from podium.api.membership import GroupKey, key_of, membership
 from podium.api.meta import instant
@@ -103,7 +104,8 @@ class EntryPods:
         if key.composite:
             return sum(child in below for child in view.children.get(key, ())) >= least
         members = (pod for pod in view.members(key).values() if isinstance(pod, Schedulable))
-        return sum(not pod.finished and not self.waits(pod) for pod in members) >= least
+        able = (pod for pod in members if not pod.finished and not self.waits(pod))
+        return sum(1 for _ in islice(able, least)) >= least
 
     def since(self, key: Key) -> float:
         """Return when an entry began to wait, in seconds since 1970: when its group or pod was created."""

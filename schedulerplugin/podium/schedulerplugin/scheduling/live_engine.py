@@ -110,7 +110,7 @@ class LiveEngine(Engine):
 
         Raises DecisionTimeoutError after the deadline.
         """
-        self.snapshot.distinguish_labels()
+        self.catch_up()
         with self._trying(deadline):
             self._nominate(found.priority, {*found.rows, *beside})
             search = DomainSearch(self.placer, found, self.settings.semantics, deadline)
@@ -135,7 +135,7 @@ class LiveEngine(Engine):
         Nominated pods of no lower priority count, except these pods. `within` limits the nodes. If `emptied`,
         no other pod is on any node. Raises DecisionTimeoutError after the deadline.
         """
-        self.snapshot.distinguish_labels()
+        self.catch_up()
         with self._trying(deadline):
             if emptied:
                 self.snapshot.remove_many(np.flatnonzero(self.snapshot.node >= 0))

@@ -150,6 +150,7 @@ class Scheduler:
         changes = self._changes
         return (
             bool(changes.touched or changes.gated or changes.rejected or self._hints.changed)
+            or changes.unsettled
             or bool(self.claim_binds and (changes.claims or changes.given_up))
             or self.claim_binds.has_work(now)
             or self.gang_hold.over(now)
@@ -160,7 +161,7 @@ class Scheduler:
         """Look at the entries that changed, then schedule the first one in the queue; return the effects."""
         effects: list[Effect] = []
         self._cycle.tried, self._decided = [], effects
-        self.engine.snapshot.distinguish_labels()
+        self.engine.catch_up()
         now = moment.seconds
         if self.gang_hold.over(now):
             self._changes.touched.add(self.gang_hold.time_out(now))
@@ -284,11 +285,13 @@ class Scheduler:
 
     def objection(self, key: Key, moment: Moment) -> str:
         """Return why a preemption in flight must stop before its first delete; empty if it may go on."""
+        self._changes.catch_up()
         return self._preemptions.objection(key, self._live().mode, moment)
 
     def _settle(self, effects: list[Effect], moment: Moment) -> None:
         """Look at the entries that changed: whether they wait, may be scheduled, and their priority."""
         changes = self._changes
+        changes.catch_up()
         touched, changes.touched = changes.touched, set()
         claims, changes.claims = changes.claims, set()
         given_up, changes.given_up = changes.given_up, set()

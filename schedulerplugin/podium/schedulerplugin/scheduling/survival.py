@@ -1,25 +1,12 @@
-"""The priorities of preemptors that a pod may have survived, and the lowest that it may have as a victim."""
+"""The priorities of preemptors that a pod may have survived."""
 
 import numpy as np
 
-from podium.api.core import Pod
-from podium.api.membership import key_of
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import group_of
-from podium.groups.trees import members_below
 from podium.schedulerplugin.preemption.protection import exemption, protected
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.settings import Budgets
-
-
-def lowest_priority(engine: LiveEngine, pod: Pod) -> int:
-    """Return the lowest priority that a pod may have as a victim: for a group, the lowest of any member."""
-    group = group_of(engine.view, pod)
-    if group is None:
-        return pod.spec.priority or 0
-    root = engine.root_of(group)
-    pods = members_below(engine.view, key_of(root))
-    return min(root.priority or 0, *(each.spec.priority or 0 for each in pods))
 
 
 def survived_priority(engine: LiveEngine, pod: Schedulable, row: int | None = None) -> int | None:

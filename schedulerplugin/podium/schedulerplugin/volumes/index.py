@@ -1,8 +1,8 @@
 """The storage objects of a cluster, the pods whose shapes follow them, and the nodes whose limits do.
 
 The shape of a pod has facts of its claims and their volumes. So a change of such an object must find the pods
-that use it, without a look at all pods. A CSINode, an attachment, and a pod with claims change what their
-node can attach.
+that use it, without a look at all pods. Any number of pods may use one claim, so its pods are looked up once
+for many changes. A CSINode, an attachment, and a pod with claims change what their node can attach.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -53,6 +53,9 @@ class Volumes:
         self._node_changed: list[Callable[[str], None]] = []
         self._users: dict[Name, set[int]] = {}
         self._claims_of_volume: dict[str, set[Name]] = {}
+        # The claims and volumes that changed since `changed_users`.
+        self._changed: set[Name] = set()
+        self._changed_volumes: set[str] = set()
 
     def lacks(self, kind: str) -> bool:
         """Return whether objects of a kind may exist that were not read."""
@@ -68,9 +71,17 @@ class Volumes:
         for claim in set(claims):
             discard(self._users, claim, row)
 
-    def apply_claim(self, claim: PersistentVolumeClaim, *, gone: bool) -> list[int]:
-        """Apply a change of a claim; return the rows of the pods that use it."""
+    def changed_users(self) -> set[int]:
+        """Return the rows of the pods with a claim or volume that changed since the last call."""
+        claims, self._changed = self._changed, set()
+        volumes, self._changed_volumes = self._changed_volumes, set()
+        claims.update(*(self._claims_of_volume.get(name, ()) for name in volumes))
+        return set(self._users_of(claims))
+
+    def apply_claim(self, claim: PersistentVolumeClaim, *, gone: bool) -> None:
+        """Apply a change of a claim."""
         key = claim.metadata.namespace or "", claim.metadata.name or ""
+        self._changed.add(key)
         before = self.claims.pop(key, None)
         if before is not None and before.spec is not None:
             discard(self._claims_of_volume, before.spec.volumeName or "", key)
@@ -78,27 +89,26 @@ class Volumes:
             self.claims[key] = claim
             if claim.spec is not None:
                 self._claims_of_volume.setdefault(claim.spec.volumeName or "", set()).add(key)
-        return list(self._users.get(key, ()))
 
-    def apply_volume(self, volume: PersistentVolume, *, gone: bool) -> list[int]:
-        """Apply a change of a volume; return the rows of the pods whose claims are bound to it."""
+    def apply_volume(self, volume: PersistentVolume, *, gone: bool) -> None:
+        """Apply a change of a volume."""
         name = volume.metadata.name or ""
+        self._changed_volumes.add(name)
         self.volumes.pop(name, None)
         if not gone:
             self.volumes[name] = volume
         for attachment in self._with_volume.get(name, ()):
             self.report_node(self._attachments[attachment].node)
-        return self.users_of_volume(name)
 
-    def apply_class(self, storage_class: StorageClass, *, gone: bool) -> list[int]:
-        """Apply a change of a class; return the rows of the pods with claims of it that are not bound."""
+    def apply_class(self, storage_class: StorageClass, *, gone: bool) -> None:
+        """Apply a change of a class, which concerns the claims of it that are not bound."""
         name = storage_class.metadata.name or ""
         self.classes.pop(name, None)
         if not gone:
             self.classes[name] = storage_class
         # Classes change rarely.
         claims = (key for key, claim in self.claims.items() if claim.storage_class == name)
-        return self._users_of(key for key in claims if not self.claims[key].bound)
+        self._changed.update(key for key in claims if not self.claims[key].bound)
 
     def users_of_volume(self, name: str) -> list[int]:
         """Return the rows of the pods with a claim that names a volume."""

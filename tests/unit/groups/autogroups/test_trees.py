@@ -23,6 +23,7 @@ from tests.support.autogroups.shapes import (
     with_labels,
     worker,
 )
+from tests.support.steps import steps
 
 from podium.api.core import Pod
 from podium.api.findings import ObjectRef
@@ -33,7 +34,7 @@ from podium.cluster.state import ClusterState, Readable
 from podium.controllers.actions import ApplyGroup, CreateGroup
 from podium.controllers.autogroups import decide
 from podium.controllers.touched import touched
-from podium.groups.autogroups import gang_of
+from podium.groups.autogroups import MOST_GANGS, gang_of
 from podium.groups.autotrees import owner_keys, root_of
 
 V1BETA1 = "scheduling.podium.dev/v1beta1"
@@ -325,7 +326,14 @@ def test_an_owner_has_the_keys_of_its_tree() -> None:
         LEAF._replace(name="train-a-1-child"),
     ]
     assert ROOT._replace(name="serve-lws") in set(owner_keys(lws()))
-    assert len([*owner_keys(jobset(role("a", 2**31 - 1)))]) == 5_002
+    many = [role(each, 2**31 - 1) for each in "ab"]
+    assert len([*owner_keys(jobset(*many))]) == MOST_GANGS + 2
+
+
+def test_a_billion_jobs_of_names_that_no_job_has_are_not_counted() -> None:
+    """The names are checked one by one, so the numbers are limited before."""
+    jobs = jobset(role("a" * 253, 2**31 - 1))
+    assert steps(lambda: [*owner_keys(jobs)]) < 300 * MOST_GANGS
 
 
 def test_a_long_annotation_is_not_copied() -> None:

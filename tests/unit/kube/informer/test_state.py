@@ -23,7 +23,7 @@ from podium.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from podium.cluster.state import ClusterState, Readable
+from podium.cluster.state import ClusterState, Observer, Readable
 
 META = ObjectMeta(name="x", namespace="team")
 
@@ -223,3 +223,26 @@ def test_unread_kinds_raise_the_revision_when_they_change() -> None:
     state.note_unread({"Pod": "why"})
     state.note_unread({"Pod": "why"})
     assert (state.unread, state.revision) == ({"Pod": "why"}, 1)
+
+
+def test_the_longest_callback_is_that_of_all_observers_for_one_change() -> None:
+    """An observer that fails takes its time too."""
+    time = 0.0
+
+    def takes(seconds: float, *, fails: bool = False) -> Observer:
+        def observe(_before: Readable | None, after: Readable | None) -> None:
+            nonlocal time
+            time += seconds if isinstance(after, Node) else seconds / 4
+            if fails:
+                raise ValueError("a bug")
+
+        return observe
+
+    state = ClusterState(native_served=False, failed=lambda _error, _obj: None, clock=lambda: time)
+    state.observe(takes(1.0, fails=True))
+    state.observe(takes(3.0))
+    longest = []
+    for each in (Namespace(metadata=META), Node(metadata=META), Namespace(metadata=META)):
+        state.apply(each)
+        longest.append(state.longest_callback)
+    assert longest == [1.0, 4.0, 4.0]

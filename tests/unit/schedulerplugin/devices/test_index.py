@@ -143,6 +143,7 @@ def test_a_group_is_the_consumer_of_its_claims(grouped: Any, users: list[str], *
     engine = engine_of(device_class(), claim("c", ["n0/gpu-0"], []), () if late else grouped, member)
     if late:
         engine.apply(None, grouped)
+        engine.catch_up()
     found = reserved_of(engine.snapshot.devices.reservations(engine.snapshot.pod_row[NS, "g-0"], ()))
     assert [each.name for reserved in found for each in reserved.consumers] == users
 

@@ -15,7 +15,7 @@ from tests.unit.schedulerplugin.filters.test_dynamic_filters import PLACES
 from podium.api.core import Namespace
 from podium.api.meta import ObjectMeta
 from podium.schedulerplugin.filters.chain import Chain
-from podium.schedulerplugin.shapes import Shape, shape_of
+from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
 
 TAINT = [{"key": "dedicated", "effect": "NoSchedule"}]
@@ -26,7 +26,7 @@ def snapshot_of(*objects: object) -> Snapshot:
     snapshot = Snapshot()
     for each in objects:
         snapshot.apply(None, each)
-    snapshot.distinguish_labels()
+    snapshot.catch_up()
     return snapshot
 
 
@@ -143,7 +143,7 @@ def _guarded(key: str = "host") -> tuple[Snapshot, Shape, Chain]:
     chain = Chain(snapshot, NAMESPACES)
     repels = dynamic_cases.anti_affinity(dynamic_cases.term("a", key))
     snapshot.add_pod(pod("guard", labels={"app": "guard"}, **repels))
-    snapshot.distinguish_labels()
+    snapshot.catch_up()
     wanted = snapshot.pod_row[(builders.NS, "wanted")]
     return snapshot, snapshot.shapes[snapshot.shape.item(wanted)], chain
 
@@ -192,12 +192,9 @@ def test_terms_that_no_pod_has_any_more_are_dropped() -> None:
 
 
 def test_a_node_that_gets_a_device_is_no_new_node() -> None:
-    """A pod that is not in the cluster yet requests a resource that no node had at its first request."""
-    snapshot = snapshot_of(node("m"))
-    shape, chain = (
-        shape_of(pod("new", {"example.com/gpu": "1"}), snapshot.volumes),
-        Chain(snapshot, NAMESPACES),
-    )
+    """A pod requests a resource that no node had when it came."""
+    snapshot = snapshot_of(node("m"), pod("new", {"example.com/gpu": "1"}))
+    shape, chain = snapshot.shape_at(snapshot.pod_row[builders.NS, "new"]), Chain(snapshot, NAMESPACES)
     assert not chain.fits(shape, snapshot.row["m"])
     snapshot.add_node(node("m", {"example.com/gpu": "1"}))
     assert chain.fits(shape, snapshot.row["m"])

@@ -106,7 +106,11 @@ CORRUPTIONS: list[tuple[str, Callable[[Scene], Any], str]] = [
         lambda s: set_in(s.engine.snapshot.allocatable[s.engine.snapshot.resource["cpu"]], s.n, 1),
         "allocatable cpu",
     ),
-    ("lost resource", lambda s: s.engine.snapshot._sums.resource.pop(GPU), "example.com/gpu has no arrays"),
+    (
+        "lost resource",
+        lambda s: s.engine.snapshot._sums.resource.pop(GPU),
+        "allocatable example.com",
+    ),
     ("alive", lambda s: set_in(s.engine.snapshot.alive, s.n, False), "row is another node's"),
     ("name", lambda s: set_in(s.engine.snapshot.names, s.n, "x"), "row is another node's"),
     ("node object", lambda s: set_in(s.engine.snapshot.objects, s.n, node("n")), "node n: another version"),

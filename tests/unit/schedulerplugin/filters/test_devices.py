@@ -474,6 +474,7 @@ CHANGES = st.lists(
 def test_after_changes_the_answers_are_those_of_a_fresh_engine(changes: list[tuple[str, int]]) -> None:
     engine = engine_of([versions[0] for versions in VERSIONS.values()], PENDING)
     for _, _, objects in applied(engine, VERSIONS, changes):
+        engine.catch_up()
         fresh = Engine(state_of([*objects, *PENDING]))
         for each in PENDING:
             wanted = each.metadata.name or ""

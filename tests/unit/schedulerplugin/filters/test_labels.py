@@ -105,7 +105,7 @@ def test_selectors_match_shapes_as_they_match_pods(unused: int, changes: list[An
                 assert read is not None
                 assert selector.matches(dict(shape.labels)) == selector.matches(read.metadata.labels or {})
         anew = _nodes()
-        anew.distinguish_labels(each for shape in shapes.values() for each in selectors_of(shape))
+        anew.catch_up(each for shape in shapes.values() for each in selectors_of(shape))
         for row in shapes:
             read = snapshot.pods[row]
             assert read is not None
@@ -131,7 +131,7 @@ def test_a_selector_splits_a_shape_by_what_it_names() -> None:
     for at in range(5):
         snapshot.add_pod(pod(f"p{at}", node="m", labels={INDEX: str(at)}))
     snapshot.add_pod(pod("plain", node="m"))
-    snapshot.distinguish_labels([Selector((Requirement(INDEX, "In", ("0",)),))])
+    snapshot.catch_up([Selector((Requirement(INDEX, "In", ("0",)),))])
     shapes = {name: snapshot.shapes[snapshot.shape.item(row)] for (_, name), row in snapshot.pod_row.items()}
     assert shapes["p0"].labels == ((INDEX, "0"),)
     assert {shapes[f"p{at}"].labels for at in range(1, 5)} == {((INDEX, OTHER),)}
@@ -148,7 +148,7 @@ def test_selectors_of_pods_count_when_shapes_are_read() -> None:
     selector = {"matchLabels": {INDEX: "1"}}
     snapshot.add_pod(pod("apart", **anti_affinity({"topologyKey": "host", "labelSelector": selector})))
     assert {shape.labels for shape in snapshot.shapes.values()} == {()}
-    snapshot.distinguish_labels()
+    snapshot.catch_up()
     assert {shape.labels for shape in snapshot.shapes.values()} == {(), ((INDEX, "1"),), ((INDEX, OTHER),)}
 
 
@@ -156,7 +156,7 @@ def test_pending_pods_that_get_another_shape_are_counted() -> None:
     """A caller that keeps the shapes of pending pods must read them again."""
     snapshot = _nodes()
     snapshot.add_pod(pod("waits", labels={INDEX: "0"}))
-    snapshot.distinguish_labels([Selector((Requirement(INDEX, "Exists", ()),))])
+    snapshot.catch_up([Selector((Requirement(INDEX, "Exists", ()),))])
     assert snapshot.reshaped == 1
 
 

@@ -32,7 +32,7 @@ def scored(
     weights: Weights = UPSTREAM,
 ) -> dict[str, int]:
     """Return one kind of score by node name, with all nodes in the choice."""
-    snapshot = snapshot_of(*objects)
+    snapshot = snapshot_of(*objects, wanted)
     shape = shape_of(wanted, snapshot.volumes)
     rows = np.flatnonzero(snapshot.alive)
     points: list[int] = getattr(Scores(snapshot, strategy, weights), kind)(shape, rows).tolist()

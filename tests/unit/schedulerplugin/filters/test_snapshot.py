@@ -1,5 +1,6 @@
 """The cluster as arrays: updated by events, and equal to a new snapshot after any history."""
 
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -17,13 +18,22 @@ from podium.api.podrequests import LARGEST
 from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.api.storage import PersistentVolume, PersistentVolumeClaim
 from podium.cluster.state import ClusterState
-from podium.schedulerplugin.arrays import MOST
+from podium.schedulerplugin.arrays import (
+    ABSENT_VALUE,
+    MOST,
+    MOST_COLUMNS,
+    MOST_RESOURCES,
+    MOST_SPARE_COLUMNS,
+)
+from podium.schedulerplugin.filters.resources import ResourcesFilter
 from podium.schedulerplugin.overlay import PENDING, REMOVED, UNKNOWN_NODE
 from podium.schedulerplugin.progress import NO_START
 from podium.schedulerplugin.snapshot import Snapshot
 
 ZONE = "topology.kubernetes.io/zone"
 GIB = 2**30
+# What a resource without arrays takes, in the sums and in the shape that requests it.
+BYTES_A_NAME = 700
 
 
 def snapshot_of(*objects: object) -> Snapshot:
@@ -42,6 +52,7 @@ def used(snapshot: Snapshot, resource: str, name: str) -> int:
 
 
 def shape_on(snapshot: Snapshot, name: str) -> Any:
+    snapshot.catch_up()
     return snapshot.shapes[snapshot.shape.item(row_of(snapshot, name))]
 
 
@@ -68,7 +79,8 @@ def test_a_pods_requests_count_on_its_node_until_it_is_gone() -> None:
     assert used(snapshot, "cpu", "other") == 0
     snapshot.apply(two, pod("b", {"cpu": "1"}, node="n", phase="Succeeded"))
     snapshot.apply(one, None)
-    assert [used(snapshot, each, "n") for each in ("cpu", "memory", "example.com/gpu", "pods")] == [0] * 4
+    assert [used(snapshot, each, "n") for each in ("cpu", "memory", "pods")] == [0] * 3
+    assert "example.com/gpu" not in snapshot.resource
     assert (NS, "b") not in snapshot.pod_row
 
 
@@ -272,19 +284,78 @@ def test_one_node_may_exchange_one_resource_for_another() -> None:
     assert used(snapshot, "x.com/new", "n") == 2
 
 
-def test_names_that_no_node_offers_cost_no_array() -> None:
-    """Twenty thousand names in one pod need no array, no position, no sum, on a node or pending."""
-    snapshot = snapshot_of(node("n"))
-    before = {name: len(arrays) for name, arrays in vars(snapshot._sums).items() if isinstance(arrays, dict)}
-    odd = {f"odd.example.com/{number}": "1" for number in range(20_000)}
-    for at in (None, "n"):
-        snapshot.apply(None, pod("odd", {"cpu": "1", **odd}, node=at))
-        (needs,) = snapshot._needs.values()
-        assert len(needs) == 4
-        after = {
-            name: len(arrays) for name, arrays in vars(snapshot._sums).items() if isinstance(arrays, dict)
-        }
-        assert after == before
+ODD = {f"odd.example.com/{number}": "1" for number in range(2_000)}
+MANY_NODES = [node(f"n{at}") for at in range(500)]
+NAMES: dict[str, list[Any]] = {
+    "a pod requests them and no node offers them": [pod("odd", ODD)],
+    "a pod has them on a node that does not offer them": [pod("odd", ODD, node="n0")],
+    "a node offers them and no pod requests them": [node("odd", ODD)],
+    "a node offers them and a pod requests them": [node("odd", ODD), pod("odd", ODD)],
+}
+
+
+@pytest.mark.parametrize("odd", NAMES.values(), ids=list(NAMES))
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_memory_of_a_resource_does_not_grow_with_the_cluster(odd: list[Any], *, reverse: bool) -> None:
+    """Dense arrays of 500 nodes would take 8,000 bytes a name; `MOST_RESOURCES` resources may have them."""
+    snapshot = snapshot_of(*MANY_NODES, pod("usual"))
+    before = _bytes_of(snapshot)
+    tracemalloc.start()
+    for each in reversed(odd) if reverse else odd:
+        snapshot.apply(None, each)
+    allocated, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    dense = _bytes_of(snapshot) - before
+    assert len(snapshot.resource) <= MOST_RESOURCES
+    assert dense <= (MOST_RESOURCES if len(odd) > 1 else 0) * 3 * 8 * len(snapshot.alive)
+    assert (allocated - dense) / len(ODD) < BYTES_A_NAME
+    for each in odd:
+        snapshot.apply(each, None)
+    assert sorted(snapshot.resource) == ["cpu", "memory", "pods"]
+    assert _bytes_of(snapshot) == before
+
+
+def _bytes_of(snapshot: Snapshot) -> int:
+    """Return the bytes of the arrays of amounts."""
+    arrays = (snapshot.allocatable, snapshot.used, snapshot.requests)
+    return sum(array.nbytes for by_position in arrays for array in by_position.values())
+
+
+def test_the_resources_that_most_nodes_offer_count() -> None:
+    """A resource on two nodes takes the arrays of one on a single node, and gives them back."""
+    shared = "shared.example.com/gpu"
+    snapshot = snapshot_of(node("a", {**ODD, shared: "4"}), node("b"), pod("odd", ODD))
+    assert len(snapshot.resource) == MOST_RESOURCES
+    snapshot.apply(None, pod("honest", {shared: "3"}, node="a"))
+    assert shared not in snapshot.resource
+    wanted = shape_on(snapshot, "honest")
+    assert ResourcesFilter(snapshot).reasons(wanted, snapshot.row["a"]) == (
+        f"{shared} is not counted (more than {MOST_RESOURCES} resources)",
+    )
+    snapshot.apply(None, node("b", {shared: "2"}))
+    assert len(snapshot.resource) == MOST_RESOURCES
+    assert (used(snapshot, shared, "a"), used(snapshot, shared, "b")) == (3, 0)
+    snapshot.apply(pod("odd"), None)
+    assert sorted(snapshot.resource) == ["cpu", "memory", "pods", shared]
+    assert used(snapshot, shared, "a") == 3
+
+
+def test_the_memory_of_label_keys_is_limited() -> None:
+    """A node may have as many labels as fit into an object, and a pod may select by each."""
+    many = MOST_COLUMNS + 2 * MOST_SPARE_COLUMNS
+    snapshot = snapshot_of(node("plain"), node("odd", labels={f"key-{at}": f"v{at}" for at in range(many)}))
+    columns, odd = snapshot.columns, snapshot.row["odd"]
+    for _ in range(2):
+        for at in range(many):
+            ids = columns.column(f"key-{at}")
+            assert ids.item(snapshot.row["plain"]) == ABSENT_VALUE
+            assert columns.values(f"key-{at}").of == {f"v{at}": ids.item(odd)}
+    assert len(columns._columns) + len(columns._spare) == MOST_COLUMNS + MOST_SPARE_COLUMNS
+    last = f"key-{many - 1}"
+    snapshot.apply(None, node("plain", labels={last: "other"}))
+    assert columns.values(last).of.keys() == {f"v{many - 1}", "other"}
+    snapshot.apply(None, node("odd"))
+    assert columns.values(last).of == {"other": columns.column(last).item(snapshot.row["plain"])}
 
 
 def test_a_node_has_none_of_an_unusable_amount() -> None:
@@ -616,6 +687,7 @@ class AnyHistory(RuleBasedStateMachine):
             snapshot.assume_many(rows, np.full(len(rows), to, np.int32))
 
     def look(self, snapshot: Snapshot) -> Any:
+        snapshot.catch_up()
         return picture.nodes(snapshot, KEYS), picture.pods(snapshot), snapshot.problems()
 
     @invariant()

@@ -61,6 +61,8 @@ def snapshot_of(*objects: object) -> Snapshot:
 
 
 def shape(wanted: Schedulable, snapshot: Snapshot) -> Shape:
+    # The resources of a pod count while the pod is there.
+    snapshot.apply(None, wanted)
     return shape_of(wanted, snapshot.volumes)
 
 
@@ -586,7 +588,7 @@ def test_answers_are_kept_up_to_a_number_of_bytes(dtype: Any, monkeypatch: pytes
     snapshot = Snapshot()
     snapshot.apply(None, node("n"))
     size = len(snapshot.alive) * np.dtype(dtype).itemsize
-    monkeypatch.setattr(filters_of_nodes, "_KEPT", 3 * size)
+    monkeypatch.setattr(filters_of_nodes, "KEPT_BYTES", 3 * size)
     kept: filters_of_nodes.NodeCache[Any] = filters_of_nodes.NodeCache(snapshot)
     made: list[int] = []
 

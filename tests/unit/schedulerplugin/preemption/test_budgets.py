@@ -16,7 +16,9 @@ from tests.support.preemption.plain_cluster import Cluster
 
 from podium.api.core import PodDisruptionBudget
 from podium.schedulerplugin import Engine
+from podium.schedulerplugin.preemption import budgetsets
 from podium.schedulerplugin.preemption.budgets import BudgetIndex, Charge
+from podium.schedulerplugin.preemption.budgetsets import MOST_BUDGETS
 from podium.schedulerplugin.snapshot import Snapshot
 
 
@@ -117,6 +119,29 @@ def test_a_selector_that_counts_no_pod(selector: Mapping[str, Any]) -> None:
     assert scene.violations() == [0, 0]
     fields = [problem.field for problem in scene.index.problems()]
     assert fields == (["spec.selector"] if selector else [])
+
+
+def test_a_pod_is_compared_with_a_limited_number_of_budgets() -> None:
+    """The first by name count, in whatever order they were made."""
+    everything = {"matchExpressions": [{"key": "none", "operator": "DoesNotExist"}]}
+    budgets = [budget(f"b{at:04}", everything, 0) for at in range(2 * MOST_BUDGETS)]
+    labelled = budget("a", {"matchLabels": {"app": "x"}}, 0)
+    for made in ([*budgets, labelled], [labelled, *reversed(budgets)]):
+        scene = Scene().run("p", labels={"app": "x"}).put(*made)
+        assert scene.of("p") == ["a", *(f"b{at:04}" for at in range(MOST_BUDGETS - 1))]
+
+
+def test_the_memory_of_budgets_does_not_grow_with_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each label of a pod makes another set of its budgets."""
+    monkeypatch.setattr(budgetsets, "_MOST_ENTRIES", 16)
+    budgets = [
+        budget(f"b{at}", {"matchExpressions": [{"key": "n", "operator": "NotIn", "values": [str(at)]}]}, 0)
+        for at in range(8)
+    ]
+    scene = Scene().put(*budgets)
+    for at in (*range(8), *range(8)):
+        assert scene.run("p", labels={"n": str(at)}).of("p") == [f"b{n}" for n in range(8) if n != at]
+    assert len(scene.index._flat) <= 16 + 8
 
 
 def test_a_budget_without_a_selector_or_a_spec_counts_no_pod() -> None:

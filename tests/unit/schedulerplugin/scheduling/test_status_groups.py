@@ -29,6 +29,7 @@ from podium.api.groups import CompositeGroup, DisruptionMode, PodGroup
 from podium.api.membership import GroupKey, key_of
 from podium.api.meta import Condition, ObjectMeta
 from podium.api.reads import COMPOSITE_VERSION
+from podium.groups.trees import MAX_GROUPS
 from podium.schedulerplugin.live.status import LASTING_SECONDS
 from podium.schedulerplugin.scheduling.effects import ReportPending, Unit
 from podium.schedulerplugin.scheduling.messages import SCHEDULER_ERROR, UNSCHEDULABLE
@@ -359,3 +360,14 @@ async def test_a_group_that_cannot_be_told_is_said_so(code: int) -> None:
         assert not await scene.statuses.target(eviction(whole()), whole())
         scene.state.remove(group_with())
         assert not await scene.statuses.target(eviction(whole()), whole())
+
+
+async def test_a_report_about_a_tree_that_is_too_large_is_written_to_its_root() -> None:
+    """Each write comes back as an event, so a report about a tree costs as many events as it has groups."""
+    async with at_work() as scene:
+        plant(scene)
+        for at in range(MAX_GROUPS):
+            scene.state.apply(composite(f"more-{at}", "root"))
+        scene.statuses.submit(ReportPending(ROOT, (), UNSCHEDULABLE, "its tree is too large"))
+        await scene.advance()
+        assert list(shown(scene)) == ["uid-root"]

@@ -8,6 +8,7 @@ from tests.support.scheduling.objects import gang, running
 from tests.support.scheduling.rig import World
 from tests.support.scheduling.rig import pod as ours
 
+from podium.groups.trees import MAX_GROUPS
 from podium.schedulerplugin.scheduling.effects import ReportPending, entry_name, entry_of
 from podium.schedulerplugin.scheduling.entry import EntryPhase
 
@@ -174,3 +175,18 @@ def test_satisfied_groups_of_a_tree() -> None:
     assert sorted(key.name for key in found) == ["tree", "x"]
     world.die("x-0")
     assert world.scheduler.entry_pods.satisfied(tree_of("tree")) == []
+
+
+@pytest.mark.parametrize("leaves", [MAX_GROUPS - 1, MAX_GROUPS])
+def test_a_tree_with_too_many_groups_is_not_placed(leaves: int) -> None:
+    """The pods of the root get the reason, and one group less than that is placed."""
+    more = [leaf(f"g{at}") for at in range(leaves - 1)]
+    world = World(node("n1"), composite("tree", 10, 1), leaf("x"), more, members("x", 1))
+    world.run()
+    too_large = leaves == MAX_GROUPS
+    assert set(world.bound()) == (set() if too_large else {"x-0"})
+    assert world.message("x-0") == ("its tree has more than 657 groups" if too_large else "")
+    if too_large:
+        world.state.remove(more[0])
+        world.run()
+        assert set(world.bound()) == {"x-0"}

@@ -216,11 +216,14 @@ def test_the_shape_follows_the_class_of_a_claim() -> None:
     snapshot = Snapshot()
     for each in (node("n"), claim("a", storageClassName="wait"), pod("p", **mounts("a"))):
         snapshot.apply(None, each)
+        snapshot.catch_up()
     row = snapshot.pod_row[NS, "p"]
     assert snapshot.shape_at(row).refused == UNBOUND
     snapshot.apply(None, WAIT)
+    snapshot.catch_up()
     assert [each.key for each in snapshot.shape_at(row).delayed] == [(NS, "a")]
     snapshot.apply(WAIT, None)
+    snapshot.catch_up()
     assert snapshot.shape_at(row).refused == UNBOUND
 
 
