@@ -1,18 +1,23 @@
-"""Generated hostile objects: pods that are extreme in several things at once.
+"""Generated hostile objects: pods that are extreme in several things at once, and what they depend on.
 
-A generated object is made of dimensions, each of which makes one thing extreme by a number. Objects that the
-API server refuses are no attack; the others are checked like a row of the table.
+A generated pod is made of dimensions, each of which makes one thing extreme by a number. It may use claims
+with generated selectors, belong to a tree of groups, and be full. Objects that the API server refuses are no
+attack; the others are checked like a row of the table.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
-from tests.support.hostile.attacked import DELETE_DENIED, STATUS_DENIED, WIDE
-from tests.support.hostile.honest import HOST, LOW, NODES, ZONE
-from tests.support.hostile.tenant import PODS, Tenant, container
+from tests.support.hostile.attacked import DELETE_DENIED, ODD_RESOURCES, STATUS_DENIED, WIDE
+from tests.support.hostile.honest import HIGH, HOST, LOW, NODES, ZONE
+from tests.support.hostile.rows.devices import doubled, exactly
+from tests.support.hostile.rows.refused import LARGE_ENV, pad
+from tests.support.hostile.rows.trees import TEMPLATE, composite
+from tests.support.hostile.tenant import DEVICE_CLAIMS, PODS, Tenant, container
 
 from podium.api.groups import GROUP_LABEL
+from podium.groups.trees import MAX_DEPTH
 
 Pod = dict[str, Any]
 Dimension = Callable[[Pod, int, str], None]
@@ -22,7 +27,20 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _MOST = 2_000
 _MOST_TEXT = 400_000
 _MOST_COPIES = 8
+_MOST_SELECTORS = 3
+_MOST_WIDTH = 40
 _MOST_DIMENSIONS = 4
+
+
+class Tree(NamedTuple):
+    """The groups above the pods: composite groups one below the other, and `width` groups below the last.
+
+    The root of a `cycle` names the last composite group as its parent.
+    """
+
+    levels: int
+    width: int
+    cycle: bool
 
 
 class Generated(NamedTuple):
@@ -31,6 +49,9 @@ class Generated(NamedTuple):
     pod: Pod
     copies: int
     group: str  # "", podium, native or missing
+    tree: Tree | None  # Instead of a group.
+    selectors: tuple[str, ...]  # One claim for each.
+    full: bool
     deleted: bool
 
 
@@ -38,6 +59,12 @@ def _extended(pod: Pod, count: int, text: str) -> None:
     resources = pod["spec"]["containers"][0].setdefault("resources", {"requests": {}, "limits": {}})
     for number in range(count):
         resources["requests"][f"g.x/{number}"] = resources["limits"][f"g.x/{number}"] = text
+
+
+def _offered_by_one(pod: Pod, count: int, text: str) -> None:
+    resources = pod["spec"]["containers"][0].setdefault("resources", {"requests": {}, "limits": {}})
+    for name in ODD_RESOURCES[:count]:
+        resources["requests"][name] = resources["limits"][name] = text
 
 
 def _amount(name: str) -> Dimension:
@@ -122,6 +149,7 @@ def _spreads(pod: Pod, count: int, text: str) -> None:
 
 DIMENSIONS: dict[str, Dimension] = {
     "extended resources": _extended,
+    "resources of one node": _offered_by_one,
     "cpu": _amount("cpu"),
     "memory": _amount("memory"),
     "ephemeral storage": _amount("ephemeral-storage"),
@@ -161,6 +189,30 @@ AMOUNTS = st.sampled_from(
         "1E",
     ]
 ) | st.integers(0, 2**64).map(str)
+# Functions of a text, which is long and periodic.
+_CALLS = (
+    "?.lastIndexOf('ab' + ?.substring(1))",
+    "?.indexOf(? + 'b')",
+    "?.replace('a', '<>')",
+    "?.split('a')",
+    "?.upperAscii()",
+    "?.matches('(a+)+b')",
+    "device.driver.matches(?)",
+    "?.reverse()",
+    "[?, ?].join(?)",
+    "quantity(?)",
+    "int(?)",
+    "?.charAt(7) + ?",
+    "[? < device.driver, ? == ? + 'b']",
+    "[?, ?].map(a, [a, a].map(b, b + a))",
+)
+SELECTORS = st.builds(
+    lambda call, times, text: doubled(repr(text), times, f"{call} == {call}"),
+    st.sampled_from(_CALLS),
+    st.integers(1, 18),
+    st.sampled_from(["a", "ab", "1", "<", "\u00e9", "aaaaaaaaab"]),
+)
+TREES = st.builds(Tree, st.integers(1, MAX_DEPTH), st.integers(1, _MOST_WIDTH), st.booleans())
 COUNTS = st.sampled_from([0, 1, 2, 30, 300, _MOST]) | st.integers(0, _MOST)
 
 
@@ -189,6 +241,9 @@ def generated(draw: st.DrawFn) -> Generated:
         pod,
         draw(st.integers(1, _MOST_COPIES)),
         draw(st.sampled_from(["", "", "podium", "native", "missing"])),
+        draw(st.none() | TREES),
+        tuple(draw(st.just([]) | st.lists(SELECTORS, max_size=_MOST_SELECTORS))),
+        draw(st.sampled_from([False, False, False, True])),
         draw(st.booleans()),
     )
 
@@ -196,7 +251,12 @@ def generated(draw: st.DrawFn) -> Generated:
 def write(tenant: Tenant, example: Generated) -> int:
     """Write the copies; return how many were accepted."""
     pod, accepted = example.pod, 0
-    if example.group == "podium":
+    _claim(tenant, pod, example.selectors)
+    if example.full:
+        pod["spec"]["containers"][0]["env"] = LARGE_ENV
+    if example.tree is not None:
+        pod["metadata"]["labels"][GROUP_LABEL] = _grow(tenant, example.tree)
+    elif example.group == "podium":
         pod["metadata"]["labels"][GROUP_LABEL] = tenant.group(example.copies)
     elif example.group == "native":
         pod["spec"]["schedulingGroup"] = {"podGroupName": tenant.native_group(example.copies)}
@@ -208,6 +268,28 @@ def write(tenant: Tenant, example: Generated) -> int:
         if tenant.tried("POST", PODS, copy).code != 201:
             return accepted
         accepted += 1
+        if example.full:
+            pad(tenant, f"{PODS}/{name}")
         if example.deleted:
             tenant.tried("DELETE", f"{PODS}/{name}")
     return accepted
+
+
+def _claim(tenant: Tenant, pod: Pod, selectors: tuple[str, ...]) -> None:
+    """Let a pod use a claim for each selector that the API server accepts."""
+    named = pod["spec"].setdefault("resourceClaims", [])
+    for selector in selectors:
+        name = tenant.name()
+        spec = {"devices": {"requests": [exactly("r", selector)]}}
+        if tenant.tried("POST", DEVICE_CLAIMS, {"metadata": {"name": name}, "spec": spec}).code == 201:
+            named.append({"name": name, "resourceClaimName": name})
+
+
+def _grow(tenant: Tenant, tree: Tree) -> str:
+    """Create a tree of groups; return the name of a group at its bottom."""
+    names = [tenant.name(f"level-{level}") for level in range(tree.levels)]
+    for level, parent in enumerate([names[-1] if tree.cycle else "", *names[:-1]]):
+        above: dict[str, Any] = {"parentCompositePodGroupName": parent} if parent else {}
+        composite(tenant, f"level-{level}", **above)
+    below: dict[str, Any] = {"priorityClassName": HIGH, "parentCompositePodGroupName": names[-1], **TEMPLATE}
+    return [tenant.group(1, **below) for _ in range(tree.width)][-1]

@@ -19,7 +19,7 @@ def _asking(tenant: Tenant, requests: list[Any], constraints: list[Any] | None =
     tenant.pod(resourceClaims=[{"name": "devices", "resourceClaimName": claim}])
 
 
-def _exactly(name: str, *expressions: str, count: int = 1) -> dict[str, Any]:
+def exactly(name: str, *expressions: str, count: int = 1) -> dict[str, Any]:
     selectors = [{"cel": {"expression": each}} for each in expressions]
     return {"name": name, "exactly": {"deviceClassName": "gpu", "count": count, "selectors": selectors}}
 
@@ -28,17 +28,17 @@ def _exactly(name: str, *expressions: str, count: int = 1) -> dict[str, Any]:
 def costly_selectors(tenant: Tenant) -> None:
     """Claims whose selectors take a second for each device."""
     for number in range(20):
-        _asking(tenant, [_exactly("r", f"{number} >= 0 && {_COSTLY}")])
+        _asking(tenant, [exactly("r", f"{number} >= 0 && {_COSTLY}")])
 
 
 @ROWS.row
 def many_costly_selectors(tenant: Tenant) -> None:
     """One claim with as many requests, each with as many costly selectors, as the API server accepts."""
     selectors = [f"{number} >= 0 && {_COSTLY}" for number in range(32)]
-    _asking(tenant, [_exactly(f"r{number}", *selectors) for number in range(32)])
+    _asking(tenant, [exactly(f"r{number}", *selectors) for number in range(32)])
 
 
-def _doubled(start: str, times: int, result: str) -> str:
+def doubled(start: str, times: int, result: str) -> str:
     """Return an expression about a text that is added to itself so many times."""
     text = result.replace("?", f"a{times}")
     for level in range(times, 0, -1):
@@ -51,7 +51,7 @@ def searches_from_the_end(tenant: Tenant) -> None:
     """Selectors that seek half of a long text from its end, in one call of the interpreter."""
     for number in range(10):
         sought = "?.lastIndexOf('ab' + ?.substring(0, 640000))"
-        _asking(tenant, [_exactly("r", _doubled("'aaaaaaaaaa'", 17, f"{sought} == {number}"))])
+        _asking(tenant, [exactly("r", doubled("'aaaaaaaaaa'", 17, f"{sought} == {number}"))])
 
 
 @ROWS.row
@@ -59,7 +59,7 @@ def large_patterns(tenant: Tenant) -> None:
     """Selectors with regular expressions that have large programs."""
     for number in range(20):
         parts = [f"device.driver.matches('{_PATTERN}{number}x{part}')" for part in range(40)]
-        _asking(tenant, [_exactly("r", f"!({' || '.join(parts)})")])
+        _asking(tenant, [exactly("r", f"!({' || '.join(parts)})")])
 
 
 @ROWS.row
@@ -74,13 +74,13 @@ def enormous_numbers(tenant: Tenant) -> None:
             f"double('{'1' * 9000}' + device.driver) > 1.0",
         )
     ):
-        _asking(tenant, [_exactly("r", f"{number} >= 0 && {expression}")])
+        _asking(tenant, [exactly("r", f"{number} >= 0 && {expression}")])
 
 
 @ROWS.row
 def long_searches(tenant: Tenant) -> None:
     """Requests whose combinations are all to be tried."""
-    requests = [_exactly(f"r{number}", count=2) for number in range(12)]
+    requests = [exactly(f"r{number}", count=2) for number in range(12)]
     for _ in range(20):
         _asking(tenant, requests, [{"distinctAttribute": "gpu.example.com/uuid", "requests": []}])
 
@@ -102,7 +102,7 @@ def many_device_claims(tenant: Tenant) -> None:
     for number in range(300):
         body = {
             "metadata": {"name": tenant.name(f"-{number}")},
-            "spec": {"devices": {"requests": [_exactly("r")]}},
+            "spec": {"devices": {"requests": [exactly("r")]}},
         }
         names.append(tenant.create(DEVICE_CLAIMS, body))
     for _ in range(5):
@@ -116,7 +116,7 @@ def large_configurations(tenant: Tenant) -> None:
     opaque = {"driver": "gpu.example.com", "parameters": {"text": "x" * 10_000}}
     config = [{"opaque": opaque} for _ in range(32)]
     for number in range(300):
-        spec = {"devices": {"requests": [_exactly("r")], "config": config}}
+        spec = {"devices": {"requests": [exactly("r")], "config": config}}
         body = {"metadata": {"name": tenant.name(f"-{number}")}, "spec": spec}
         name = tenant.create(DEVICE_CLAIMS, body)
         if number % 30 == 0:

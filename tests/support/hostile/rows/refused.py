@@ -16,9 +16,9 @@ from tests.support.waiting import until
 ROWS = Table()
 _ALL: dict[str, Any] = {"all": {}}
 # Annotations take at most 256 KiB of the 1.5 MiB, so most of a pod is in its spec.
-_ENV = [{"name": "A", "value": "y" * 1_400_000}]
-# Room that each pod has, and the first step from there; pods of a row differ by some bytes.
-_ROOM, _FIRST_STEP, _SLACK = 170_000, 2**11, 2**4
+LARGE_ENV = [{"name": "A", "value": "y" * 1_400_000}]
+# Room that each pod has, and the first step from there.
+_ROOM, _FIRST_STEP = 170_000, 2**11
 _HOLD = ["example.com/hold"]
 # Writes of a pod whose owner never stops, and the seconds between them.
 _TIMES, _BETWEEN_SECONDS = 200, 0.1
@@ -31,7 +31,7 @@ def _pod(tenant: Tenant, node: str, group: str = "", env: Any = (), **metadata: 
 
 
 def _large(tenant: Tenant, node: str, group: str = "", **metadata: Any) -> str:
-    return _pod(tenant, node, group, _ENV, **metadata)
+    return _pod(tenant, node, group, LARGE_ENV, **metadata)
 
 
 def _is(tenant: Tenant, path: str, phase: str) -> bool:
@@ -41,17 +41,21 @@ def _is(tenant: Tenant, path: str, phase: str) -> bool:
 
 def _fill(tenant: Tenant, names: Iterable[str], phase: str = "Running") -> None:
     """Extend pods of a phase until a byte more is refused."""
-    room, step = _ROOM, _FIRST_STEP
     for name in names:
         path = f"{PODS}/{name}"
         until(partial(_is, tenant, path, phase), f"{name} is {phase}")
-        while step:
-            body = {"metadata": {"annotations": {PAD: "x" * (room + step)}}}
-            if tenant.tried("PATCH", path, body).code == 200:
-                room += step
-            else:
-                step //= 2
-        room, step = room - _SLACK, _SLACK
+        pad(tenant, path)
+
+
+def pad(tenant: Tenant, path: str) -> None:
+    """Extend an annotation of a pod with LARGE_ENV until a byte more is refused."""
+    room, step = _ROOM, _FIRST_STEP
+    while step:
+        body = {"metadata": {"annotations": {PAD: "x" * (room + step)}}}
+        if tenant.tried("PATCH", path, body).code == 200:
+            room += step
+        else:
+            step //= 2
 
 
 @ROWS.filling

@@ -13,12 +13,16 @@ from podium.groups.trees import MAX_GROUPS
 ROWS = Table()
 _SMALL = {"cpu": "10m"}
 _WITH_PODS, _WRITES = 40, 40
-_TEMPLATE = {"workloadRef": {"workloadName": "w", "templateName": "t"}}
+# With a mode of its own, no group waits for the Workload, which is missing.
+TEMPLATE = {
+    "disruptionMode": {"single": {}},
+    "workloadRef": {"workloadName": "w", "templateName": "t"},
+}
 
 
-def _composite(tenant: Tenant, name: str, least: int = 1, **spec: Any) -> str:
+def composite(tenant: Tenant, name: str, least: int = 1, **spec: Any) -> str:
     policy = {"gang": {"minGroupCount": least}}
-    fields = {"schedulingPolicy": policy, "priorityClassName": HIGH, **_TEMPLATE, **spec}
+    fields = {"schedulingPolicy": policy, "priorityClassName": HIGH, **TEMPLATE, **spec}
     body = {
         "apiVersion": "scheduling.podium.dev/v1beta1",
         "kind": "CompositePodGroup",
@@ -30,8 +34,8 @@ def _composite(tenant: Tenant, name: str, least: int = 1, **spec: Any) -> str:
 
 def _tree(tenant: Tenant, size: int, **spec: Any) -> list[str]:
     """Create a root and the groups below it, some of which have a pod; return their names."""
-    root = _composite(tenant, "root", size - 1, **spec)
-    parent = {"priorityClassName": HIGH, "parentCompositePodGroupName": root, **_TEMPLATE}
+    root = composite(tenant, "root", size - 1, **spec)
+    parent = {"priorityClassName": HIGH, "parentCompositePodGroupName": root, **TEMPLATE}
     children = [tenant.group(1, **parent) for _ in range(size - 1)]
     for child in children[:_WITH_PODS]:
         tenant.pod(asking(_SMALL), group=child, priorityClassName=HIGH)
@@ -60,7 +64,7 @@ def roots_that_come_and_go(tenant: Tenant) -> None:
     root = tenant.name("root")
     for _ in range(_WRITES // 2):
         tenant.write("DELETE", f"{COMPOSITES}/{root}")
-        _composite(tenant, "root")
+        composite(tenant, "root")
 
 
 @ROWS.row
