@@ -30,7 +30,7 @@ from podium.rules.audit import publisheddevices
 from podium.rules.conditions import MAX_MESSAGE
 from podium.rules.groupspec import MAX_CLAIMS
 from podium.runtime.limits import Limits
-from podium.schedulerplugin import arrays
+from podium.schedulerplugin import arrays, shapes
 from podium.schedulerplugin.devices import examining, selection, shortage
 from podium.schedulerplugin.filters import devices, nodes
 from podium.schedulerplugin.history import ring
@@ -182,6 +182,7 @@ BOUNDS = (
         _bytes(nodes.KEPT_BYTES),
         "the oldest are computed again",
     ),
+    Bound("affinity terms of a pod", _count(shapes.MOST_TERMS), "it waits, with the reason"),
     Bound(
         "budgets that are compared with a pod",
         _count(budgetsets.MOST_BUDGETS),

@@ -13,7 +13,7 @@ resources), KEP-1287 (in-place resize), with both releases' default gates.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -144,9 +144,11 @@ def allocatable(node: Node) -> tuple[dict[str, int], tuple[UnusableQuantity, ...
 class _RequestReader:
     """The arithmetic of one pod: the amounts that were read, and the unusable quantities."""
 
-    def __init__(self, pod: Pod, minor: int) -> None:
+    def __init__(self, pod: Pod, minor: int, only: Collection[str] = ()) -> None:
+        """`only` names the resources that are read; empty for all."""
         self.pod = pod
         self.minor = minor
+        self.only = only
         self.unusable: _Unusables = {}
         # kube-scheduler ignores the status of a pod that is not placed yet.
         self.status = (pod.status if pod.spec.nodeName else None) or PodStatus()
@@ -166,14 +168,14 @@ class _RequestReader:
         else:
             total = self.resized(missing)
         self.pod_level(total)
-        _add(total, _read(spec.overhead, "spec.overhead", self.unusable))
+        _add(total, self.read(spec.overhead, "spec.overhead"))
         for index, claim in enumerate(self.status.nodeAllocatableResourceClaimStatuses or ()):
             field = f"status.nodeAllocatableResourceClaimStatuses[{index}]"
             for quantities in (
                 claim.resources,
                 *({each.name: each.quantity} for each in claim.mapping or ()),
             ):
-                _add(total, _read(quantities, field, self.unusable))
+                _add(total, self.read(quantities, field))
         return total
 
     def amounts(self, total: _Milli) -> dict[str, int]:
@@ -187,7 +189,8 @@ class _RequestReader:
         resources = self.pod.spec.resources
         whole = resources is not None and _pod_level(resources.requests)
         missing = {name: amount for name, amount in _SCORED.items() if not whole or name not in total}
-        filled = self.total(missing) if missing else total
+        # A pod may request thousands of other resources.
+        filled = _RequestReader(self.pod, self.minor, _SCORED).total(missing) if missing else total
         cpu, memory = filled.get(CPU, 0), -(-filled.get(MEMORY, 0) // _MILLI)
         return min(cpu, LARGEST), min(memory, LARGEST)
 
@@ -232,7 +235,7 @@ class _RequestReader:
         """Replace the containers' requests by the pod-level requests."""
         resources = self.pod.spec.resources or ResourceRequirements()
         requests = _pod_level(resources.requests)
-        wants = _read(requests, "spec.resources.requests", self.unusable)
+        wants = self.read(requests, "spec.resources.requests")
         if requests and self.status.resources is not None:
             allocated, actual = self.pod_status()
             wants = {} if self.infeasible else wants
@@ -242,30 +245,43 @@ class _RequestReader:
                 wants = {name: wants.get(name, 0) for name in requests}
         # A server fills in a request from a limit only if no container requests the resource.
         limits = {name: raw for name, raw in _pod_level(resources.limits).items() if name not in total}
-        total.update({**_read(limits, "spec.resources.limits", self.unusable), **_pod_level(wants)})
+        total.update({**self.read(limits, "spec.resources.limits"), **_pod_level(wants)})
 
     def pod_status(self) -> tuple[_Milli, _Milli]:
         """Return what the kubelet reports for the pod as a whole: allocated, actual."""
         status = self.status
         given = status.resources.requests if status.resources is not None else None
         return (
-            _read(status.allocatedResources, "status.allocatedResources", self.unusable),
-            _read(given, "status.resources.requests", self.unusable),
+            self.read(status.allocatedResources, "status.allocatedResources"),
+            self.read(given, "status.resources.requests"),
         )
 
+    def read(self, quantities: Mapping[str, RawQuantity] | None, path: str) -> _Milli:
+        if self.only and quantities:
+            quantities = {name: quantities[name] for name in self.only if name in quantities}
+        return _read(quantities, path, self.unusable)
+
     def requested(self, container: Container, path: str) -> _Milli:
-        return _requested(container.resources, path, self.unusable)
+        resources = container.resources
+        if resources is None:
+            return {}
+        requests = self.read(resources.requests, f"{path}.resources.requests")
+        if not resources.limits:
+            return requests
+        written = resources.requests or {}
+        limits_only = {name: raw for name, raw in resources.limits.items() if name not in written}
+        return {**self.read(limits_only, f"{path}.resources.limits"), **requests}
 
     def allocated(self, container: Container, path: str) -> _Milli:
         where, status = self.containers.get(container.name, ("", None))
         if status is not None and status.allocatedResources is not None:
-            return _read(status.allocatedResources, f"{where}.allocatedResources", self.unusable)
+            return self.read(status.allocatedResources, f"{where}.allocatedResources")
         return {} if self.infeasible else self.requested(container, path)
 
     def actual(self, container: Container, path: str) -> _Milli:
         where, status = self.containers.get(container.name, ("", None))
         if status is not None and status.resources is not None and status.resources.requests is not None:
-            return _read(status.resources.requests, f"{where}.resources.requests", self.unusable)
+            return self.read(status.resources.requests, f"{where}.resources.requests")
         return self.allocated(container, path)
 
     def by_container(self, container: Container, path: str) -> _Milli:
@@ -275,20 +291,9 @@ class _RequestReader:
         if status is None or status.resources is None or not runs_on:
             return self.requested(container, path)
         wants = {} if self.infeasible else self.requested(container, path)
-        _raise_to(wants, _read(status.resources.requests, f"{where}.resources.requests", self.unusable))
-        _raise_to(wants, _read(status.allocatedResources, f"{where}.allocatedResources", self.unusable))
+        _raise_to(wants, self.read(status.resources.requests, f"{where}.resources.requests"))
+        _raise_to(wants, self.read(status.allocatedResources, f"{where}.allocatedResources"))
         return wants
-
-
-def _requested(resources: ResourceRequirements | None, path: str, unusable: _Unusables) -> _Milli:
-    if resources is None:
-        return {}
-    requests = _read(resources.requests, f"{path}.resources.requests", unusable)
-    if not resources.limits:
-        return requests
-    written = resources.requests or {}
-    limits_only = {name: raw for name, raw in resources.limits.items() if name not in written}
-    return {**_read(limits_only, f"{path}.resources.limits", unusable), **requests}
 
 
 def _read(quantities: Mapping[str, RawQuantity] | None, path: str, unusable: _Unusables) -> _Milli:
@@ -330,10 +335,10 @@ def _rounded(total: _Milli, path: str, unusable: _Unusables, *more: str) -> dict
 def _counts(name: str) -> bool:
     """Return whether kube-scheduler counts a resource; it ignores others, such as `storage`."""
     return (
-        name in _NATIVE
+        ("/" in name and not name.startswith("requests."))
+        or name in _NATIVE
         or name.startswith(("hugepages-", "attachable-volumes-"))
         or "kubernetes.io/" in name
-        or ("/" in name and not name.startswith("requests."))
     )
 
 

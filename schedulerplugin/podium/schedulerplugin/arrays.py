@@ -102,7 +102,7 @@ class ResourceSums:
         self.used: dict[int, Int64s] = {}
         self.requests: dict[int, Int64s] = {}
         # The number of shapes that request each resource.
-        self._asked: dict[str, int] = {}
+        self._asked: Counter[str] = Counter()
         # What nodes offer of resources without arrays, by node row.
         self._offered: dict[str, dict[int, int]] = {}
         # A view reads and writes one integer several times as fast as the array does.
@@ -184,13 +184,15 @@ class ResourceSums:
 
     def count_requests(self, requests: Iterable[tuple[str, int]], number: int) -> LayoutChange:
         """Count one shape (1) more or (-1) less that has these requests."""
-        changed = []
-        for name, _ in requests:
-            shapes = self._asked[name] = self._asked.get(name, 0) + number
-            if not shapes:
-                del self._asked[name]
-            if shapes == max(number, 0):
-                changed.append(name)
+        asked, names = self._asked, [name for name, _ in requests]
+        if number > 0:
+            changed = [name for name in names if name not in asked]
+            asked.update(names)
+        else:
+            changed = [name for name in names if asked[name] == 1]
+            asked.subtract(names)
+            for name in changed:
+                del asked[name]
         return self._choose(changed)
 
     def _choose(self, changed: Sequence[str]) -> LayoutChange:

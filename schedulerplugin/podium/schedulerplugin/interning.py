@@ -84,18 +84,19 @@ class VisibleLabels:
 
     def hold(self, selectors: Iterable[Selector]) -> None:
         """Count selectors as in use."""
-        for selector in selectors:
-            found = list(selector_names((selector,)))
-            self._used.update(found)
-            if not all(map(self._knows, found)):
-                self._unnamed.append(selector)
+        selectors = list(selectors)
+        self._used.update(selector_names(selectors))
+        self._unnamed += (each for each in selectors if not all(map(self._knows, selector_names((each,)))))
 
     def release(self, selectors: Iterable[Selector]) -> None:
         """Count held selectors as no longer in use."""
+        used = self._used
         for name in selector_names(selectors):
-            self._used[name] -= 1
-            if not self._used[name]:
-                del self._used[name]
+            count = used[name]
+            if count > 1:
+                used[name] = count - 1
+            else:
+                del used[name]
 
     def _drop_unused(self) -> None:
         """Keep only the names in use; counts by other labels become invalid."""

@@ -22,6 +22,7 @@ from podium.api.selectors import (
 from podium.api.storage import PersistentVolume, PersistentVolumeClaim
 from podium.cluster.state import ClusterState
 from podium.schedulerplugin.shapes import (
+    MOST_TERMS,
     HostPort,
     PodTerm,
     Shape,
@@ -279,6 +280,21 @@ def test_a_pod_term_without_a_selector_matches_no_pod() -> None:
 )
 def test_label_keys_of_a_pod_term_are_merged_once(term: dict[str, Any], more: list[Requirement]) -> None:
     assert near(**term).selector == Selector((*WEB.requirements, *more))
+
+
+def test_the_terms_that_others_obey_count_first_and_a_pod_with_more_is_not_placed() -> None:
+    def terms(number: int) -> list[dict[str, Any]]:
+        return [{"topologyKey": f"k{at}", "labelSelector": {}} for at in range(number)]
+
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    for number, missing in ((1, ()), (2, ("more than 1,000 affinity terms",))):
+        affinity = {
+            "podAffinity": {required: terms(number)},
+            "podAntiAffinity": {required: terms(MOST_TERMS - 1)},
+        }
+        made = shape(pod(affinity=affinity))
+        assert (len(made.pod_anti_affinity), len(made.pod_affinity)) == (MOST_TERMS - 1, 1)
+        assert made.missing == missing
 
 
 def test_preferred_anti_affinity_has_a_negative_weight() -> None:
