@@ -14,6 +14,7 @@ from podium import jsontext
 from podium.api import records
 from podium.api.convert import MAX_PODIUM_NAME
 from podium.api.devices import MAX_CONSUMERS
+from podium.api.podrequests import MOST_NAMES
 from podium.api.priority import HIGHEST_USER_PRIORITY
 from podium.cel import effort, process, statictypes
 from podium.cel.answers import MAX_RESULTS
@@ -181,6 +182,11 @@ BOUNDS = (
         "the nodes that suit pods, by what the pods require, in each filter",
         _bytes(nodes.KEPT_BYTES),
         "the oldest are computed again",
+    ),
+    Bound(
+        "resources of a pod or a node",
+        _count(MOST_NAMES),
+        "the first ones count, with cpu and memory; such a pod waits, with the reason",
     ),
     Bound("affinity terms of a pod", _count(shapes.MOST_TERMS), "it waits, with the reason"),
     Bound(

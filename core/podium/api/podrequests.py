@@ -4,7 +4,8 @@ kube-scheduler computes a pod's requests from init containers, sidecars, overhea
 Once the pod has a node, a resize counts too. A plan is only as right as this sum. It is exact: each quantity
 is read to the milli, as an API server stores it, and the total is rounded up once. A quantity that is
 negative, unreadable or absurd is named. A pod with such an amount counts as if it requested LARGEST of that
-resource, so nothing of the resource is free on its node. A node with such an amount has none of it.
+resource, so nothing of the resource is free on its node. A node with such an amount has none of it. More
+resources than MOST_NAMES are named, too; the first ones count, and always cpu and memory.
 
 Devices are the resources whose names have a domain. Accelerators are the main cost of a preemption.
 
@@ -15,6 +16,7 @@ resources), KEP-1287 (in-place resize), with both releases' default gates.
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -38,6 +40,8 @@ PODS = "pods"
 # and two thousand pods of it still sum up within an int64.
 LARGEST = 2**52
 _TOO_LARGE = "is more than any machine has"
+# The resources of one pod or node that count. Each takes some microseconds whenever its object changes.
+MOST_NAMES = 4_000
 # The release whose arithmetic is the default, and the last whose arithmetic was another.
 LATEST = 37
 _BY_CONTAINER = 36
@@ -329,6 +333,10 @@ def _rounded(total: _Milli, path: str, unusable: _Unusables, *more: str) -> dict
             unusable[name, field] = UnusableQuantity(field, f"{amount} {_TOO_LARGE}")
         elif amount and (_counts(name) or name in more):
             amounts[name] = amount
+    if len(amounts) > MOST_NAMES:
+        unusable["", path] = UnusableQuantity(path, f"has more than {MOST_NAMES:,} resources")
+        first = dict.fromkeys((*(amounts.keys() & {*_NATIVE, *more}), *amounts))
+        return {name: amounts[name] for name in islice(first, MOST_NAMES)}
     return amounts
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.support.filters.builders import container, node, pod
 
 from podium.api import podrequests as requests
-from podium.api.podrequests import LARGEST, LATEST, UnusableQuantity, allocatable, pod_requests
+from podium.api.podrequests import LARGEST, LATEST, MOST_NAMES, UnusableQuantity, allocatable, pod_requests
 from podium.api.schedulable import Schedulable, SchedulableNode
 
 GIB = 2**30
@@ -329,6 +329,21 @@ CLAIMS: list[tuple[str, list[dict[str, Any]], dict[str, int]]] = [
     ),
     ("several claims", [{"resources": {"cpu": "1"}}, {"resources": {"cpu": "2"}}], {"cpu": 3000}),
 ]
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_the_first_resources_count_and_always_those_of_each_pod(beyond: int) -> None:
+    names = {f"a.example/{number:05}": "1" for number in range(MOST_NAMES - 3 + beyond)}
+    taken = pod_requests(pod("p", {**names, "cpu": "1", "memory": "1Gi", "ephemeral-storage": "1"}))
+    assert taken.amounts.items() >= {"cpu": 1000, "memory": GIB, "ephemeral-storage": 1, "pods": 1}.items()
+    offered, unusable = allocatable(node("n", names))
+    assert offered.items() >= {"cpu": 4000, "memory": 16 * GIB, "pods": 110}.items()
+    for counted, wrong, path in (
+        (taken.amounts.keys() - {"pods"}, taken.unusable, "spec"),
+        (offered, unusable, "status.allocatable"),
+    ):
+        assert len(counted) == MOST_NAMES
+        assert wrong == ((UnusableQuantity(path, "has more than 4,000 resources"),) if beyond else ())
 
 
 @pytest.mark.parametrize(("claims", "more"), [case[1:] for case in CLAIMS], ids=[case[0] for case in CLAIMS])
