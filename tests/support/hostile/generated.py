@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 from tests.support.hostile.attacked import DELETE_DENIED, ODD_RESOURCES, STATUS_DENIED, WIDE
-from tests.support.hostile.honest import HIGH, HOST, LOW, NODES, ZONE
+from tests.support.hostile.honest import HOST, LOW, NODES, ZONE
 from tests.support.hostile.rows.devices import doubled, exactly
 from tests.support.hostile.rows.refused import LARGE_ENV, pad
 from tests.support.hostile.rows.trees import TEMPLATE, composite
@@ -29,6 +29,8 @@ _MOST_TEXT = 400_000
 _MOST_COPIES = 8
 _MOST_SELECTORS = 3
 _MOST_WIDTH = 40
+# Below that of the honest gang, so that a group may be evicted for it.
+_CLASS: dict[str, Any] = {"priorityClassName": LOW}
 _MOST_DIMENSIONS = 4
 
 
@@ -230,7 +232,7 @@ def generated(draw: st.DrawFn) -> Generated:
     spec |= draw(
         st.sampled_from([{}, {}, {"nodeName": NODES[0]}, {"nodeName": f"{WIDE}-0"}, {"nodeName": "none"}])
     )
-    spec |= draw(st.sampled_from([{}, {"priorityClassName": LOW}]))
+    spec |= draw(st.sampled_from([{}, _CLASS]))
     pod: Pod = {"metadata": {"labels": {}}, "spec": spec}
     chosen = draw(
         st.lists(st.sampled_from(sorted(DIMENSIONS)), min_size=1, max_size=_MOST_DIMENSIONS, unique=True)
@@ -290,6 +292,6 @@ def _grow(tenant: Tenant, tree: Tree) -> str:
     names = [tenant.name(f"level-{level}") for level in range(tree.levels)]
     for level, parent in enumerate([names[-1] if tree.cycle else "", *names[:-1]]):
         above: dict[str, Any] = {"parentCompositePodGroupName": parent} if parent else {}
-        composite(tenant, f"level-{level}", **above)
-    below: dict[str, Any] = {"priorityClassName": HIGH, "parentCompositePodGroupName": names[-1], **TEMPLATE}
+        composite(tenant, f"level-{level}", **_CLASS, **above)
+    below = {"parentCompositePodGroupName": names[-1], **_CLASS, **TEMPLATE}
     return [tenant.group(1, **below) for _ in range(tree.width)][-1]
