@@ -194,6 +194,11 @@ BOUNDS = (
         _count(budgetsets.MOST_BUDGETS),
         "those that come later by name do not count",
     ),
+    Bound(
+        "keys and values in the expressions of a budget's selector",
+        _count(budgetsets.MOST_VALUES),
+        "the budget counts no pod",
+    ),
     Bound("gangs of an owner that are looked up when it changes", _count(MOST_GANGS), "known by their pods"),
     Bound("groups of a tree, with its root", _count(MAX_GROUPS), "its pods wait, with the reason"),
     Bound("resource claims of a group", _count(MAX_CLAIMS), "422"),

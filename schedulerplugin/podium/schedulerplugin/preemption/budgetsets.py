@@ -25,6 +25,8 @@ from podium.schedulerplugin.snapshot import Snapshot
 
 # The API server's eviction refuses a pod with more than one budget.
 MOST_BUDGETS = 256
+# The keys and values in the expressions of a budget's selector; each takes a microsecond at each change.
+MOST_VALUES = 5_000
 # The most entries of sets, 8 bytes each, before those that no pod has any more are dropped.
 _MOST_ENTRIES = 2**21
 _VALUED = ("In", "NotIn")
@@ -73,6 +75,9 @@ class NamespaceBudgets:
 
 def parsed(given: LabelSelector | None) -> tuple[Selector | None, str | None]:
     """Return the parsed selector, None if it counts no pod, and an error message if it is wrong."""
+    written = given.matchExpressions or () if given is not None else ()
+    if sum(1 + len(each.values or ()) for each in written) > MOST_VALUES:
+        return None, f"it has more than {MOST_VALUES:,} keys and values"
     unreadable: dict[str, None] = {}
     selector = selector_of(given, unreadable)
     if selector is None or not selector.requirements:

@@ -18,7 +18,7 @@ from podium.api.core import PodDisruptionBudget
 from podium.schedulerplugin import Engine
 from podium.schedulerplugin.preemption import budgetsets
 from podium.schedulerplugin.preemption.budgets import BudgetIndex, Charge
-from podium.schedulerplugin.preemption.budgetsets import MOST_BUDGETS
+from podium.schedulerplugin.preemption.budgetsets import MOST_BUDGETS, MOST_VALUES
 from podium.schedulerplugin.snapshot import Snapshot
 
 
@@ -109,6 +109,10 @@ def test_a_budget_counts_the_pods_of_its_namespace_that_its_selector_matches() -
         pytest.param(
             {"matchExpressions": [{"key": "app", "operator": "In", "values": ["a", "-"]}]},
             id="no label value",
+        ),
+        pytest.param(
+            {"matchExpressions": [{"key": "b", "operator": "NotIn", "values": ["a"] * MOST_VALUES}]},
+            id="many values",
         ),
     ],
 )
