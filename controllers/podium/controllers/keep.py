@@ -69,7 +69,7 @@ def _pod(pod: Pod) -> Pod:
     phase = pod.status.phase if pod.status is not None else None
     return Pod(
         metadata=kept,
-        spec=_spec(spec.priorityClassName, spec.priority, spec.preemptionPolicy, group),
+        spec=_spec(spec.priorityClassName, spec.priority, spec.preemptionPolicy, spec.schedulerName, group),
         status=_status(phase),
     )
 
@@ -107,9 +107,14 @@ def _owners(*owners: OwnerReference) -> list[OwnerReference]:
 
 @lru_cache(_RECENT)
 def _spec(
-    class_name: str | None, priority: int | None, preemption_policy: str | None, group: str | None
+    class_name: str | None,
+    priority: int | None,
+    preemption_policy: str | None,
+    scheduler_name: str | None,
+    group: str | None,
 ) -> PodSpec:
     return PodSpec(
+        schedulerName=scheduler_name,
         priorityClassName=class_name,
         priority=priority,
         preemptionPolicy=preemption_policy,

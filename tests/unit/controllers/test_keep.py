@@ -5,11 +5,13 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.audit.builders import NEW, NS, OLD, pod, priority_class
+from tests.support.preemption import scene
 
-from podium.api.core import Namespace, Pod, PodSpec, PodStatus, PodTemplate, SchedulingGroup
+from podium.api.core import PODIUM_SCHEDULER, Namespace, Pod, PodSpec, PodStatus, PodTemplate, SchedulingGroup
 from podium.api.findings import ObjectRef
 from podium.api.foreign import PodOwner
 from podium.api.groups import (
@@ -124,9 +126,10 @@ def pods(made: Made) -> st.SearchStrategy[Pod]:
                 schedulingGroup=SchedulingGroup(group) if group is not None else None,
                 priority=fields[0],
                 preemptionPolicy=fields[1],
+                schedulerName=fields[2],
                 nodeName="node-0",
             ),
-            status=PodStatus(fields[2]),
+            status=PodStatus(fields[3]),
         ),
         metadata("", {GROUP_LABEL: made.group, AUTO_LABEL: AUTO, **made.labels}, made.maker),
         st.integers(0, 3),
@@ -134,6 +137,7 @@ def pods(made: Made) -> st.SearchStrategy[Pod]:
         st.sampled_from((None, None, "", made.group)),
         st.sampled_from(PRIORITIES),
         st.sampled_from((None, "Never")),
+        st.sampled_from((None, "default-scheduler", PODIUM_SCHEDULER)),
         st.sampled_from(("Running", "Running", "Succeeded", "")),
     )
 
@@ -248,6 +252,22 @@ def followed(objects: list[Readable], *, native: bool) -> list[object]:
 def test_every_decision_is_the_same_on_what_is_kept(history: list[Readable], native: bool) -> None:
     """The events that two states of one group cause are also equal."""
     assert followed([transform(each) for each in history], native=native) == followed(history, native=native)
+
+
+@pytest.mark.parametrize("minor", [36, 37])
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("scheduler", [PODIUM_SCHEDULER, "default-scheduler", None])
+def test_the_condition_speaks_for_the_scheduler_of_the_pods(
+    scheduler: str | None, native: bool, minor: int
+) -> None:
+    member = scene.pod("p", priority=3, group="g", schedulerName=scheduler)
+    group, server = scene.group("g", 5, 1, native=native), ServerInfo(minor, f"1.{minor}")
+    as_read, as_kept = (
+        judged(group, [each], {}, server, policy=False)[0].condition.message
+        for each in (member, transform(member))
+    )
+    assert as_kept == as_read
+    assert ("divergencePolicy" in as_kept) == (scheduler == PODIUM_SCHEDULER)
 
 
 @given(st.one_of([objects(each) for each in GANGS]))
