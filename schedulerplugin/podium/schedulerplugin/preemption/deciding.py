@@ -216,7 +216,9 @@ class Decider:
             unknown = self._units.in_unknown_trees(found.priority)
             refused = self._units.refused_below(found.priority)
             obstacles = self._obstacles(chooser, search)._replace(
-                unknown_trees=bool(len(unknown)), refused=len(refused)
+                unknown_trees=bool(len(unknown)),
+                refused=len(refused),
+                victims=bool(chooser.planner.potential.any()),
             )
             return Decision(Outcome.DOES_NOT_FIT, found, {}, refusals=refusals, obstacles=obstacles)
         # kube-scheduler nominates the members that it placed before it chose the victims, and no others.

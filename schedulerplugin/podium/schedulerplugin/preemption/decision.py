@@ -47,12 +47,14 @@ class Elsewhere(NamedTuple):
 class Obstacles(NamedTuple):
     """The refusals of each node without the units that may be preempted for it.
 
-    `unknown_trees` says that units of lower priority are protected, as their composite groups are unknown.
-    `refused` is the number of pods of lower priority that the API server does not let go.
+    `victims` says whether there are such units. `unknown_trees` says that units of lower priority are
+    protected, as their composite groups are unknown. `refused` is the number of pods of lower priority that
+    the API server does not let go.
     """
 
     refusals: Refusals
     elsewhere: Elsewhere | None = None
+    victims: bool = False
     unknown_trees: bool = False
     refused: int = 0
 

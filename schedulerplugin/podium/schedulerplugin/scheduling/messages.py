@@ -189,8 +189,11 @@ def refusal(decision: Decision) -> str:
     if decision.outcome in (Outcome.NOT_ELIGIBLE, Outcome.NOT_JUDGED):
         return " ".join(part for part in (now, f"preemption: {decision.why}") if part)
     if decision.obstacles is not None:
-        even_so = decision.obstacles.message
-        why = even_so if even_so != now else _NO_VICTIMS
+        why = decision.obstacles.message
+        if not decision.obstacles.victims:
+            why = _NO_VICTIMS
+        elif why == now:
+            why = f"even without all that may be preempted: {why}"
         return f"{now} preemption: {why} {decision.obstacles.remarks}".rstrip()
     return now
 

@@ -120,6 +120,18 @@ CASES = {
             *(group("g", 10, 3), *gang("g", size=3, priority=10)),
         ],
         {"low": "n1"},
+        message={
+            "g-0": "0/2 nodes are available: 2 Insufficient cpu. preemption: even without all that may be "
+            "preempted: 0/2 nodes are available: 2 Insufficient cpu."
+        },
+    ),
+    "a pod that is larger than any node evicts nothing": Case(
+        [node(cpu=2), running("low", "n1"), pod("high", 3, 10)],
+        {"low": "n1"},
+        message={
+            "high": "0/1 nodes are available: 1 Insufficient cpu. preemption: even without all that may be "
+            "preempted: 0/1 nodes are available: 1 Insufficient cpu."
+        },
     ),
     "a group of mode PodGroup goes as a whole": Case(
         [
