@@ -57,12 +57,11 @@ def counts(
     """Return the effective priority of a pod with priority `own`: when placed, and as a victim of a pod."""
     if judged is None or settings.semantics is Semantics.PODS:
         return own, own
-    group, lowest = judged.group, judged.divergence.priority.lowest
-    placed = lowest if settings.divergence is DivergencePolicy.NO_PREEMPTION else group.priority or 0
+    placed = judged.group.priority or 0
     rule = unit_rule(settings.semantics, for_group=False)
     if rule.protects:
-        return placed, preemption_priority_of(group, lowest, settings, classes)
-    return placed, (group.priority or 0) if rule.member_priority else own
+        return placed, preemption_priority_of(judged.group, settings, classes)
+    return placed, placed if rule.member_priority else own
 
 
 def _counted(own: int | None, name: str, found: JudgedGroup | str, rules: PriorityRules) -> Counted:
@@ -86,11 +85,6 @@ def _rule(judged: JudgedGroup, settings: Settings) -> str:
         settings.divergence is DivergencePolicy.NO_PREEMPTION and settings.semantics is not Semantics.PODS
     )
     match settings.semantics:
-        case _ if withheld and judged.divergence.priority.divergent:
-            return (
-                "the group and its pods differ: under divergencePolicy NoPreemption the lowest of "
-                "their priorities counts, and the group preempts no pod"
-            )
         case _ if withheld and (why := doubt(judged.group, judged.divergence)):
             return (
                 "the group's priority counts, but under divergencePolicy NoPreemption it preempts "

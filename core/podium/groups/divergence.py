@@ -66,14 +66,6 @@ class Axis(msgspec.Struct, Generic[V], frozen=True):
         return any(each.live for each in self.differing)
 
     @property
-    def lowest(self) -> V:
-        """Return the lowest of the expected value and the values of members that are not leaving."""
-        lowest = self.expected
-        for each in self.differing:
-            lowest = min(lowest, each.value) if each.live else lowest
-        return lowest
-
-    @property
     def live(self) -> int:
         """Return the number of members that differ and are not leaving."""
         return sum(len(each.live) for each in self.differing)

@@ -135,22 +135,21 @@ class CheckedWorld(World):
             assert found.spec.nodeName in self.state.nodes
             assert found.spec.schedulerName == PODIUM_SCHEDULER
             assert ref.namespace != "kube-system"
-            lowest, class_name = self.rank(found)
-            assert lowest < evict.preemptor.priority
+            priority, class_name = self.rank(found)
+            assert priority < evict.preemptor.priority
             assert class_name in ("", "plain", "gone")
             assert not class_name or class_name in self.state.classes
             assert ref.uid not in self.marked
             self.marked.add(ref.uid)
 
     def rank(self, found: Schedulable) -> tuple[int, str]:
-        """Return the lowest integer by which a pod may be protected, and the class of its unit."""
+        """Return the integer by which a pod is protected, and the class of its unit."""
         of = found.spec.schedulingGroup
         key = None if of is None else GroupKey(native=True, namespace=NS, name=of.podGroupName or "")
         if key is None or key not in self.state.groups:
             return found.spec.priority or 0, found.spec.priorityClassName or ""
-        members = [each.spec.priority or 0 for each in self.state.members(key).values()]
         own = self.state.groups[key]
-        return min(own.priority or 0, *members), own.priority_class_name
+        return own.priority or 0, own.priority_class_name
 
     def _bind(self, bind: Bind, failed: str) -> None:
         super()._bind(bind, failed)

@@ -109,9 +109,8 @@ def group_target(
         return Unplaceable(
             f"what its pods ask for cannot be judged: {'; '.join(missing)}", Blocker.NOT_JUDGED
         )
-    priority, preemption_barred = group.priority or 0, ""
+    preemption_barred = ""
     if doubted and settings.divergence is DivergencePolicy.NO_PREEMPTION:
-        priority = divergence.priority.lowest
         preemption_barred = f"{doubted}, and the divergence policy is NoPreemption"
     needed = max(1, min_count - running)
     if settings.semantics is Semantics.KEP:
@@ -120,7 +119,7 @@ def group_target(
         preemption_barred = POLICY_NEVER
     desired = len(judged) if asks_for_all(group) else needed
     return PlacementTarget(
-        *(judged, needed, priority, preemption_barred, group, running, disputed, desired),
+        *(judged, needed, group.priority or 0, preemption_barred, group, running, disputed, desired),
         members.nodes(snapshot),
         _slices(snapshot, group, members.pinning, judged) if settings.semantics is Semantics.KEP else None,
     )

@@ -43,7 +43,7 @@ from podium.schedulerplugin.preemption.unitrules import UnitRule, root_of, unit_
 from podium.schedulerplugin.preemption.units import GroupIndex, Units
 from podium.schedulerplugin.scores import UPSTREAM
 from podium.schedulerplugin.semantics import Semantics
-from podium.schedulerplugin.settings import Budgets, DivergencePolicy, Settings
+from podium.schedulerplugin.settings import Budgets, Settings
 from podium.schedulerplugin.snapshot import Snapshot
 from podium.schedulerplugin.volumes.index import discard
 
@@ -166,18 +166,11 @@ class PlanningState:
         return [row for row in self._nominated.on(node_row) if self.snapshot.node.item(row) < 0]
 
     def priority_of(self, row: int) -> int:
-        """Return the priority of a pending pod: its group's if the rules know groups, or its own.
-
-        If a group in doubt may not preempt, its pods hold no node at a higher priority than their own.
-        """
+        """Return the priority of a pending pod: its group's if the rules know groups, or its own."""
         key = self._groups.group_of.get(row)
-        own = self.snapshot.pod_at(row).spec.priority or 0
         group = self.view.groups.get(key) if key is not None and self._grouped else None
-        if group is None:
-            return own
-        priority = self.root_of(group).priority or 0
-        in_doubt = self.settings.divergence is DivergencePolicy.NO_PREEMPTION
-        return min(priority, own) if in_doubt else priority
+        counting = self.snapshot.pod_at(row).spec if group is None else self.root_of(group)
+        return counting.priority or 0
 
     def root_of(self, group: Child) -> Child:
         """Return the root of a group's tree, or the group itself if it is in none."""

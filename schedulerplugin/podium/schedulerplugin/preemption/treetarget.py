@@ -114,7 +114,7 @@ class _Tree:
         found = group_target(self._view, snapshot, self._as_judged(group), members, self._settings)
         if isinstance(found, Unplaceable):
             return _TreePart(None, found, settled, running, nodes)
-        found = found._replace(group=group, priority=min(found.priority, self._priority))
+        found = found._replace(group=group, priority=self._priority)
         return _TreePart(found, None, settled, running, nodes)
 
     def _as_judged(self, group: PodGroup) -> PodGroup:
@@ -159,7 +159,7 @@ class _Tree:
         target = PlacementTarget(
             rows=tuple(row for each in every for row in each.rows),
             needed=_least(counted, needed),
-            priority=min((each.priority for each in every), default=self._priority),
+            priority=self._priority,
             preemption_barred=barred,
             group=group,
             running=running,

@@ -12,7 +12,7 @@ from podium.api.priority import resolve
 from podium.cluster.reader import Child, ClusterReader
 from podium.groups.trees import lineage, whole_group
 from podium.schedulerplugin.semantics import Semantics
-from podium.schedulerplugin.settings import DivergencePolicy, Settings
+from podium.schedulerplugin.settings import Settings
 
 # An annotation on a Podium group names the class at whose priority it may be preempted.
 PREEMPTION_CLASS = f"{PODIUM_GROUP}/preemption-priority-class"
@@ -45,14 +45,12 @@ def unit_rule(semantics: Semantics, *, for_group: bool) -> UnitRule:
     return UnitRule(grouped=knows_groups, member_priority=False, member_rank=knows_groups, protects=False)
 
 
-def preemption_priority_of(
-    group: Child, lowest: int, settings: Settings, classes: Mapping[str, PriorityClass]
-) -> int:
+def preemption_priority_of(group: Child, settings: Settings, classes: Mapping[str, PriorityClass]) -> int:
     """Return the priority that a preemptor of a group must exceed, if the rule protects units.
 
-    `lowest` is the lowest priority among the group and its members. It counts under NoPreemption.
+    The priorities of its pods are ignored under every divergence policy (KEP-5710).
     """
-    priority = lowest if settings.divergence is DivergencePolicy.NO_PREEMPTION else group.priority or 0
+    priority = group.priority or 0
     if settings.preemption_priority and not group.native:
         named = (group.metadata.annotations or {}).get(PREEMPTION_CLASS)
         found = resolve(classes, named) if named else None

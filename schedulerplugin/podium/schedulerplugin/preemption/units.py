@@ -25,7 +25,6 @@ from podium.api.groups import PODIUM_GROUP, CompositeGroup, PodGroup
 from podium.api.membership import GroupKey, key_of
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Child, ClusterReader
-from podium.groups.divergence import measure_divergence
 from podium.groups.trees import leaves
 from podium.schedulerplugin.arrays import Bools, Rows
 from podium.schedulerplugin.deadline import NEVER, Deadline
@@ -42,7 +41,7 @@ from podium.schedulerplugin.preemption.protection import (
 from podium.schedulerplugin.preemption.unitarrays import NO_UNIT, UnitArrays
 from podium.schedulerplugin.preemption.unitrules import UnitRule, preemption_priority_of, root_of, whole_of
 from podium.schedulerplugin.progress import NO_CHECKPOINT, checkpoint
-from podium.schedulerplugin.settings import DivergencePolicy, Settings
+from podium.schedulerplugin.settings import Settings
 from podium.schedulerplugin.snapshot import Snapshot
 
 # An annotation on a group of mode PodGroup: "true" lets its members above minCount be evicted one by one.
@@ -333,14 +332,9 @@ class Units(UnitArrays):
     def _group_priority(self, group: PodGroup) -> int:
         """Return the priority at which the pods of a group count."""
         root = self._root(group)
-        priority = root.priority or 0
         if not self.rule.protects:
-            return priority
-        settings, lowest = self._settings, priority
-        if settings.divergence is DivergencePolicy.NO_PREEMPTION:
-            members = self._view.members(key_of(group)).values()
-            lowest = min(lowest, measure_divergence(group, members).priority.lowest)
-        return preemption_priority_of(root, lowest, settings, self._view.classes)
+            return root.priority or 0
+        return preemption_priority_of(root, self._settings, self._view.classes)
 
     def _root(self, group: Child) -> Child:
         return root_of(self._view, group, self._settings.semantics) if group.composite else group

@@ -70,12 +70,10 @@ class Changes:
         # The groups of those pods, and the number of binds of each group.
         self._group_of_bind: dict[Name, GroupKey] = {}
         self._groups_in_flight = Counter[GroupKey]()
-        # What `catch_up` looks at: device claims that changed, entries of groups that changed, roots with a
-        # member of a lower priority, groups of which the last bind ended, and by root the nodes of pods that
-        # were bound.
+        # What `catch_up` looks at: device claims that changed, entries of groups that changed, groups whose
+        # last bind ended, and by root the nodes of pods that were bound.
         self._device_claims: set[Name] = set()
         self._changed: set[GroupKey] = set()
-        self._lowered: set[GroupKey] = set()
         self._settled: set[GroupKey] = set()
         self._came: dict[GroupKey, set[int]] = {}
 
@@ -87,22 +85,18 @@ class Changes:
     @property
     def unsettled(self) -> bool:
         """Whether `catch_up` has something to do."""
-        return bool(self._device_claims or self._changed or self._lowered or self._settled or self._came)
+        return bool(self._device_claims or self._changed or self._settled or self._came)
 
     def catch_up(self) -> None:
         """Record what the changes of groups and their members mean for others: one walk of each tree."""
         claims, self._device_claims = self._device_claims, set()
         changed, self._changed = self._changed, set()
-        lowered, self._lowered = self._lowered, set()
         settled, self._settled = self._settled, set()
         came, self._came = self._came, {}
         for claim in claims:
             self.touched.update(self._entry_pods.keys(self._engine.snapshot.devices.users(claim)))
         for key in changed:
             self._members_changed(key)
-        for key in lowered:
-            if any(pod.spec.nodeName for pod in members_below(self._engine.view, key)):
-                self._hints.note_rules()
         for key in settled:
             if _is_whole(group_at(self._engine.view, key)):
                 self._whole_settled(key)
@@ -255,21 +249,11 @@ class Changes:
                 self._taken(after)
         self._settle(before, after)
         pods, same = [pod for pod in (before, after) if pod is not None], same_for_scheduling(before, after)
-        if not same:
-            for pod in pods:
-                self._member(pod)
         if not same or (after is not None and self._was_nominated(after)):
             keys = {self._entry_pods.key(pod) for pod in pods if self._entry_pods.is_ours(pod)}
             # Changes of a pod that has a node, or needs none, matter only if other pods of its entry wait.
             begins = after is not None and not _is_bound(after) and not after.finished
             self.touched.update(key for key in keys if begins or self._waits(key))
-
-    def _member(self, pod: Schedulable) -> None:
-        """Record a change of an unbound pod: the preemptors that its group withstands may depend on it."""
-        group = None if _is_bound(pod) else group_of(self._engine.view, pod)
-        root = None if group is None else self._engine.root_of(group)
-        if root is not None and (pod.spec.priority or 0) < (root.priority or 0):
-            self._lowered.add(key_of(root))
 
     def _settle(self, before: Schedulable | None, after: Schedulable | None) -> None:
         """Forget the assumed node of a pod that is bound or gone now."""

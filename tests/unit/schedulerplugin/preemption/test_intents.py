@@ -156,13 +156,13 @@ def test_a_pod_without_a_nomination_has_no_reserved_node() -> None:
     assert engine.as_reserved((NS, "g-0")) is None
 
 
-def test_a_divergent_groups_nomination_counts_at_most_with_its_pods_priority() -> None:
-    """Otherwise a high class on the group alone would reserve nodes against pods of that priority."""
+def test_a_divergent_groups_nomination_counts_with_its_priority() -> None:
+    """As in the queue, and as a victim."""
     objects = node("n1"), group("high", 7), gang("high", [None], 3, priority=1), pod("next", 3, 5)
     _, engine = live(*objects, divergence=DivergencePolicy.NO_PREEMPTION)
     engine.nominate((NS, "high-0"), "n1")
-    assert engine.priority_of(row(engine, "high-0")) == 1
-    assert where(engine, "next") == "n1"
+    assert engine.priority_of(row(engine, "high-0")) == 7
+    assert not where(engine, "next")
 
 
 def test_a_nomination_follows_its_groups_priority() -> None:

@@ -243,18 +243,20 @@ def test_a_group_with_an_unresolved_class_preempts_no_pod() -> None:
     assert "never resolved" in plan.message
 
 
-def test_under_no_preemption_a_divergent_group_is_protected_at_the_lowest_integer_only() -> None:
-    """A high class on the group alone protects nothing."""
-    cluster = [
-        node("n1"),
-        group("claims", 9, 1),
-        gang("claims", ["n1", "n1"], 2, priority=1),
-        pod("high", 2, 5),
+@pytest.mark.parametrize("policy", DivergencePolicy)
+@pytest.mark.parametrize(("preemptor", "evicted"), [(9, 0), (10, 8)])
+def test_a_divergent_group_is_protected_at_its_own_integer(
+    policy: DivergencePolicy, preemptor: int, evicted: int
+) -> None:
+    """KEP-5710: the priority of a pod of a group is ignored, so one low member gives the group to no one."""
+    nodes = [f"n{at}" for at in range(8)]
+    runs = [
+        group("runs", 9, 8, whole=True),
+        gang("runs", nodes[:7], 4, priority=9),
+        pod("low", 4, 1, node="n7", group="runs"),
     ]
-    assert victims(planned(cluster)) == []
-    plan = planned(cluster, divergence=DivergencePolicy.NO_PREEMPTION)
-    assert len(victims(plan)) == 1
-    assert plan.minimalPriority == 1
+    plan = planned([node(name) for name in nodes], runs, pod("high", 4, preemptor), divergence=policy)
+    assert len(victims(plan)) == evicted
 
 
 # The possible preemptors of a query.
