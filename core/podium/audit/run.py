@@ -95,6 +95,10 @@ def audit(
         priorities=_priorities(survey),
         fixes=fix_shares(each for each in found if each.finding in counting)[:FIXES_SHOWN],
         waiting=sum(each.finding.rule == GANG_TOO_FEW_PODS.id for each in found),
+        waitingPods=sum(map(_waits, view.pods.values())),
+        strayPods=sum(
+            len(members) for key, members in view.referenced_groups().items() if key not in view.groups
+        ),
         ignored=len(triaged.ignored),
         ignores=triaged.ignores,
         baseline=triaged.compared,
@@ -127,6 +131,12 @@ def run_rules(
     found = [_finished(each, view, triage) for check in runnable for each in check.run(survey)]
     found.sort(key=lambda each: _order(each.finding))
     return Ran(found, frozenset(check.rule.id for check in runnable), not_checked)
+
+
+def _waits(pod: Pod) -> bool:
+    """Return whether the status of a pod says that no scheduler has placed it."""
+    scheduled = None if pod.status is None or pod.finished else pod.status.condition("PodScheduled")
+    return not pod.spec.nodeName and scheduled is not None and scheduled.status == "False"
 
 
 def choose_minor(view: ClusterReader, server: str = "", *, assumed: str = DEFAULT_MINOR) -> tuple[str, str]:

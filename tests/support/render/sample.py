@@ -191,7 +191,7 @@ def clean() -> AuditReport:
         errors=0,
         warnings=0,
         infos=0,
-        objects={"Pod": 1},
+        objects={"Node": 1, "Pod": 1},
         skipped={},
         notChecked=[],
         blocked=Blocked(0, 0, {}),

@@ -39,6 +39,7 @@ from podium.cli.render.words import (
     group_name,
     headline,
     holds,
+    is_all_clear,
     new_to,
     read_line,
     unchecked_line,
@@ -83,7 +84,7 @@ def _header(report: AuditReport, context: Context) -> str:
     summary = report.summary
     blocked = summary.blocked
     new = new_to(summary)
-    verdict = "blocked" if blocked.groups or blocked.pods else "clear"
+    verdict = "blocked" if blocked.groups or blocked.pods else "clear" if is_all_clear(summary) else ""
     numbers = [
         ("blocked", "group", "will not schedule", blocked.groups),
         ("blocked", "pod", "will not schedule", blocked.pods),

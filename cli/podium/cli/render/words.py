@@ -26,20 +26,43 @@ def headline(summary: AuditSummary) -> str:
     if parts := blocked_parts(summary.blocked):
         return f"{listed(parts)} will not schedule on Kubernetes {summary.kubernetes}."
     minor = f"Kubernetes {summary.kubernetes}"
-    scheduled = any(summary.objects.get(kind) for kind in _SCHEDULED)
     if summary.errors:
         errors = f"{count(summary.errors, 'error')} must be fixed"
-        if not scheduled:
+        if not _has_scheduled(summary):
             return f"{errors}; no pod and no group was read for {minor}."
-        return f"{errors}; the pods and groups that exist can be scheduled on {minor}."
-    if not scheduled:
+        return f"{errors}; no rule found that a pod or group which exists cannot be scheduled on {minor}."
+    if not _has_scheduled(summary):
         return f"No pod and no group was read, so no scheduling was checked for {minor}."
-    if summary.waiting:
-        waiting = (
-            f"{count(summary.waiting, 'group')} {'waits' if summary.waiting == 1 else 'wait'} for more pods"
-        )
-        return f"{waiting}; all other checked groups and pods can be scheduled on {minor}."
+    if doubts := _doubts(summary):
+        return f"No rule found a reason against scheduling on {minor}, but {listed(doubts)}."
     return f"All checked groups and pods can be scheduled on {minor}."
+
+
+def is_all_clear(summary: AuditSummary) -> bool:
+    """Return whether all that exists can be scheduled, as far as an audit can tell."""
+    wrong = blocked_parts(summary.blocked) or summary.errors or _doubts(summary)
+    return _has_scheduled(summary) and not wrong
+
+
+def _has_scheduled(summary: AuditSummary) -> bool:
+    return any(summary.objects.get(kind) for kind in _SCHEDULED)
+
+
+def _doubts(summary: AuditSummary) -> list[str]:
+    """Return what keeps an audit without findings from being an all-clear."""
+    doubts = []
+    if summary.waiting:
+        wait = "waits" if summary.waiting == 1 else "wait"
+        doubts.append(f"{count(summary.waiting, 'group')} {wait} for more pods")
+    if summary.waitingPods:
+        wait = "waits" if summary.waitingPods == 1 else "wait"
+        doubts.append(f"{count(summary.waitingPods, 'pod')} {wait} (podium why tells the reason)")
+    if summary.strayPods:
+        names = "names" if summary.strayPods == 1 else "name"
+        doubts.append(f"{count(summary.strayPods, 'pod')} {names} a group that was not read")
+    if not summary.objects.get(Kind.NODE):
+        doubts.append("no node was read")
+    return doubts
 
 
 def blocked_parts(blocked: Blocked) -> list[str]:

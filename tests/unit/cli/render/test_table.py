@@ -12,7 +12,7 @@ from tests.support.render import sample
 from podium.audit.report import AuditSummary, Blocked, NotChecked
 from podium.cli.render.formats import render
 from podium.cli.render.text import Layout
-from podium.cli.render.words import headline
+from podium.cli.render.words import headline, is_all_clear
 from podium.text import visible
 
 # Half surrogate pairs too, as in a file name whose bytes are not text.
@@ -38,27 +38,40 @@ def test_headline(blocked: Blocked, want: str) -> None:
     assert headline(AuditSummary(**{**fields, "blocked": blocked})) == f"{want} Kubernetes 1.37."
 
 
-_OTHERS = "all other checked groups and pods can be scheduled on"
-
-
 @pytest.mark.parametrize(
     ("changed", "want"),
     [
         ({"objects": {"Node": 3}}, "No pod and no group was read, so no scheduling was checked for"),
-        ({"errors": 2}, "2 errors must be fixed; the pods and groups that exist can be scheduled on"),
         (
-            {"waiting": 1},
-            "1 group waits for more pods; all other checked groups and pods can be scheduled on",
-        ),
-        (
-            {"waiting": 3},
-            "3 groups wait for more pods; all other checked groups and pods can be scheduled on",
+            {"errors": 2},
+            "2 errors must be fixed; no rule found that a pod or group which exists cannot be scheduled on",
         ),
     ],
 )
 def test_the_headline_is_no_all_clear_if_something_is_wrong(changed: dict[str, Any], want: str) -> None:
     summary = msgspec.structs.replace(sample.clean().summary, **changed)
     assert headline(summary) == f"{want} Kubernetes 1.37."
+    assert not is_all_clear(summary)
+
+
+@pytest.mark.parametrize(
+    ("changed", "doubt"),
+    [
+        ({"waiting": 1}, "1 group waits for more pods"),
+        ({"waiting": 3}, "3 groups wait for more pods"),
+        ({"waitingPods": 1}, "1 pod waits (podium why tells the reason)"),
+        ({"strayPods": 2}, "2 pods name a group that was not read"),
+        ({"objects": {"Pod": 1}}, "no node was read"),
+        (
+            {"waiting": 1, "waitingPods": 2},
+            "1 group waits for more pods and 2 pods wait (podium why tells the reason)",
+        ),
+    ],
+)
+def test_the_headline_claims_only_what_was_checked(changed: dict[str, Any], doubt: str) -> None:
+    summary = msgspec.structs.replace(sample.clean().summary, **changed)
+    assert headline(summary) == f"No rule found a reason against scheduling on Kubernetes 1.37, but {doubt}."
+    assert not is_all_clear(summary)
 
 
 def test_the_table_says_in_one_line_what_was_not_checked() -> None:
