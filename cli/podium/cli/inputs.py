@@ -4,7 +4,8 @@ YAML and the client are imported only when needed, so that `--help` and small fi
 """
 
 import functools
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Sized
 from typing import Any
 
 import click
@@ -20,7 +21,7 @@ from podium.documents.scope import Scope
 from podium.documents.sources import STDIN_NAME, InputFiles, read_documents
 from podium.errors import NoKubeconfigError, PodiumError
 from podium.stderr import say
-from podium.text import some
+from podium.text import count, some
 
 __all__ = ["InputFiles", "Loaded", "Origins", "Scope", "load_state"]
 
@@ -116,3 +117,32 @@ def source(files: InputFiles, loaded: Loaded) -> str:
     names = [words.get(name, name) for name in files.names]
     where = some(names) if names else f"the live cluster ({loaded.server})"
     return f"{where}, {loaded.scope.partial}" if loaded.scope.partial else where
+
+
+def counted(loaded: Loaded, command: str) -> dict[str, int]:
+    """Return the number of objects that were read, by kind. Raises click.UsageError if files had none."""
+    state = loaded.state
+    read: dict[Kind, Sized] = {
+        Kind.POD: state.pods,
+        Kind.NODE: state.nodes,
+        Kind.PRIORITY_CLASS: state.classes,
+        Kind.BUDGET: state.budgets,
+        Kind.POD_GROUP: state.groups,
+        Kind.WORKLOAD: state.workloads,
+        Kind.COMPOSITE_GROUP: state.composites,
+        Kind.KUEUE_WORKLOAD: state.kueue_workloads,
+    }
+    counts = Counter({str(kind): len(objects) for kind, objects in read.items() if objects})
+    counts.update(ref.kind for ref in state.owners)
+    if not counts and Kind.POD in state.unread:
+        raise nothing_read(loaded.skipped, loaded.notes, command)
+    return dict(counts)
+
+
+def nothing_read(skipped: Mapping[str, int], notes: InputNotes, command: str) -> click.UsageError:
+    """Return the error of a command whose input has no object that it reads; `skipped` counts by kind."""
+    parts = [f"{number:,} {kind}" for kind, number in sorted(skipped.items())]
+    if notes.skipped:
+        parts.append(f"{count(len(notes.skipped), 'document')}, such as {notes.skipped[0]}")
+    why = f" (skipped: {', '.join(parts)})" if parts else ""
+    return click.UsageError(f"The input has no object that {command} reads{why}. Check the path.")

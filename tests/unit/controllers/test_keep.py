@@ -262,9 +262,10 @@ def test_the_condition_speaks_for_the_scheduler_of_the_pods(
 ) -> None:
     member = scene.pod("p", priority=3, group="g", schedulerName=scheduler)
     group, server = scene.group("g", 5, 1, native=native), ServerInfo(minor, f"1.{minor}")
+    kept = transform(member)
+    assert isinstance(kept, Pod)
     as_read, as_kept = (
-        judged(group, [each], {}, server, policy=False)[0].condition.message
-        for each in (member, transform(member))
+        judged(group, [each], {}, server, policy=False)[0].condition.message or "" for each in (member, kept)
     )
     assert as_kept == as_read
     assert ("divergencePolicy" in as_kept) == (scheduler == PODIUM_SCHEDULER)

@@ -161,9 +161,11 @@ def command(
         documents.sort(key=_rank)
     admission = Admission(Operation(operation.upper()), cluster, profile, _names(documents), files.strict)
     results = [result for document in documents if (result := admission.admit(document)) is not None]
-    if skipped:
+    if skipped and results:
         listed = ", ".join(f"{number} {kind}" for kind, number in sorted(skipped.items()))
         say(f"podium: skipped, no rules for these kinds: {listed}")
+    if not results:
+        raise inputs.nothing_read(skipped, notes, "podium admit")
     output.report(
         functools.partial(admission_table, results, profile),
         functools.partial(admission_document, results, notes),

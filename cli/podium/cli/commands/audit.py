@@ -7,8 +7,7 @@ Neither depends on the format.
 
 import os
 import sys
-from collections import Counter
-from collections.abc import Callable, Collection, Sequence, Sized
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -31,15 +30,12 @@ from podium.cli.render.context import Context, FindingLocation
 from podium.cli.render.formats import FORMATS, render
 from podium.cli.render.output import Output, deliver, output_options, terminal
 from podium.cli.render.pictures.clustermap import ClusterMap, cluster_map
-from podium.cli.render.words import amounts
-from podium.cluster.state import ClusterState
 from podium.documents.load import Loaded, Origins, collector_paused
 from podium.documents.sources import InputFiles, read_documents
 from podium.errors import PodiumError
 from podium.rules.audit.table import RULES, unknown_rule
 from podium.rules.rule import Rule
 from podium.stderr import say
-from podium.text import count
 from podium.version import VERSION
 
 
@@ -206,15 +202,7 @@ class AuditRun(NamedTuple):
 
     def report(self, loaded: Loaded, triage: Triage) -> AuditReport:
         """Return the audit of the input. Raises click.UsageError if nothing was read that it looks at."""
-        objects = _objects(loaded.state)
-        if not objects and Kind.POD in loaded.state.unread:
-            skipped = amounts(loaded.skipped)
-            if loaded.notes.skipped:
-                skipped.append(
-                    f"{count(len(loaded.notes.skipped), 'document')}, such as {loaded.notes.skipped[0]}"
-                )
-            why = f" (skipped: {', '.join(skipped)})" if skipped else ""
-            raise click.UsageError(f"The input has no object that the audit reads{why}. Check the path.")
+        objects = inputs.counted(loaded, "podium audit")
         minor, chosen_by = _minor(self.kubernetes, loaded)
         with collector_paused(), loaded.origins.placed():
             report = audit(
@@ -294,23 +282,6 @@ def _minor(asked: str | None, loaded: Loaded) -> tuple[str, str]:
         (asked, "set by --kubernetes") if asked is not None else choose_minor(loaded.state, loaded.server)
     )
     return minor, f"{how}{planned_note(MINORS[minor])}"
-
-
-def _objects(state: ClusterState) -> dict[str, int]:
-    """Return the number of objects that were read, by kind."""
-    read: dict[Kind, Sized] = {
-        Kind.POD: state.pods,
-        Kind.NODE: state.nodes,
-        Kind.PRIORITY_CLASS: state.classes,
-        Kind.BUDGET: state.budgets,
-        Kind.POD_GROUP: state.groups,
-        Kind.WORKLOAD: state.workloads,
-        Kind.COMPOSITE_GROUP: state.composites,
-        Kind.KUEUE_WORKLOAD: state.kueue_workloads,
-    }
-    counts = Counter({str(kind): len(objects) for kind, objects in read.items() if objects})
-    counts.update(ref.kind for ref in state.owners)
-    return dict(counts)
 
 
 def _places(filenames: Sequence[str], origins: Origins) -> Callable[[Finding], FindingLocation | None]:
