@@ -34,12 +34,15 @@ spec:
     [(SERVICE, "reads (skipped: 1 v1 Service). Check the path."), (EVENTS, "reads. Check the path.")],
     ids=["a kind that is not read", "an empty list"],
 )
-def test_an_audit_that_read_nothing_is_an_error(text: str, expected: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["audit", "preflight --to 1.37", "admit"])
+def test_a_command_that_read_nothing_is_an_error(
+    command: str, text: str, expected: str, tmp_path: Path
+) -> None:
     """A wrong path in a pipeline must not look like a clean cluster."""
     (tmp_path / "input.yaml").write_text(text, "utf-8")
-    done = call("podium audit -f input.yaml", tmp_path)
+    done = call(f"podium {command} -f input.yaml", tmp_path)
     assert (done.code, done.stdout) == (2, "")
-    assert f"The input has no object that the audit {expected}" in done.stderr
+    assert f"The input has no object that podium {command.split()[0]} {expected}" in done.stderr
 
 
 def test_an_audit_of_a_folder_that_cannot_be_read_says_why(tmp_path: Path) -> None:
@@ -49,7 +52,7 @@ def test_an_audit_of_a_folder_that_cannot_be_read_says_why(tmp_path: Path) -> No
     done = call("podium audit -f deploy", tmp_path)
     problem = "deploy/pod.yaml, document 1, line 3: metadata.annotations[cpus]: expected string, got integer"
     assert done.code == 2
-    assert f"audit reads (skipped: 1 document, such as {problem}). Check the path." in done.stderr
+    assert f"podium audit reads (skipped: 1 document, such as {problem}). Check the path." in done.stderr
 
 
 def test_admit_shows_each_refusal_with_its_own_field(tmp_path: Path) -> None:
