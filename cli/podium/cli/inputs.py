@@ -119,7 +119,7 @@ def source(files: InputFiles, loaded: Loaded) -> str:
     return f"{where}, {loaded.scope.partial}" if loaded.scope.partial else where
 
 
-def counted(loaded: Loaded, command: str) -> dict[str, int]:
+def object_counts(loaded: Loaded, command: str) -> dict[str, int]:
     """Return the number of objects that were read, by kind. Raises click.UsageError if files had none."""
     state = loaded.state
     read: dict[Kind, Sized] = {

@@ -299,16 +299,18 @@ class _ShapeBuilder:
         required = affinity.requiredDuringSchedulingIgnoredDuringExecution
         preferred = tuple(
             (preferred.weight, term)
-            for preferred in self.counted(affinity.preferredDuringSchedulingIgnoredDuringExecution)
+            for preferred in self.within_limit(affinity.preferredDuringSchedulingIgnoredDuringExecution)
             if preferred.weight and preferred.preference is not None
             for term in node_terms([preferred.preference], self.missing)
         )
         terms = (
-            None if required is None else node_terms(self.counted(required.nodeSelectorTerms), self.missing)
+            None
+            if required is None
+            else node_terms(self.within_limit(required.nodeSelectorTerms), self.missing)
         )
         return terms, tuple(sorted(preferred))
 
-    def counted(self, terms: Iterable[T] | None) -> Iterator[T]:
+    def within_limit(self, terms: Iterable[T] | None) -> Iterator[T]:
         """Yield affinity terms until the pod has MOST_TERMS."""
         for term in terms or ():
             if not self.terms_left:
@@ -339,12 +341,12 @@ class _ShapeBuilder:
         return tuple(sorted(ports))
 
     def terms(self, terms: Iterable[api.PodAffinityTerm] | None) -> tuple[PodTerm, ...]:
-        return tuple(map(self.pod_term, self.counted(terms)))
+        return tuple(map(self.pod_term, self.within_limit(terms)))
 
     def preferred_terms(self, affinity: api.PodAffinity, sign: int) -> tuple[tuple[int, PodTerm], ...]:
         return tuple(
             (sign * preferred.weight, self.pod_term(preferred.podAffinityTerm))
-            for preferred in self.counted(affinity.preferredDuringSchedulingIgnoredDuringExecution)
+            for preferred in self.within_limit(affinity.preferredDuringSchedulingIgnoredDuringExecution)
             if preferred.weight and preferred.podAffinityTerm is not None
         )
 

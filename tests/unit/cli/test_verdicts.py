@@ -42,7 +42,7 @@ def test_a_command_that_read_nothing_is_an_error(
     (tmp_path / "input.yaml").write_text(text, "utf-8")
     done = call(f"podium {command} -f input.yaml", tmp_path)
     assert (done.code, done.stdout) == (2, "")
-    assert f"The input has no object that podium {command.split()[0]} {expected}" in done.stderr
+    assert f"The input has no object that podium {command.split(maxsplit=1)[0]} {expected}" in done.stderr
 
 
 def test_an_audit_of_a_folder_that_cannot_be_read_says_why(tmp_path: Path) -> None:

@@ -255,7 +255,7 @@ def test_other_schedulers_judge_more(podium: Podium) -> None:
 
 
 def test_a_divergence_is_explained_in_the_audits_words(podium: Podium) -> None:
-    """The priority names the members that differ and the reason; the lowest of the integers counts."""
+    """The priority names the members that differ and the reason; the integer of the group counts."""
     classes = [priority_class("high", 5), priority_class("low", 1)]
     members = [
         pod("x", group="ring", priority=5, priorityClassName="high"),
@@ -264,7 +264,7 @@ def test_a_divergence_is_explained_in_the_audits_words(podium: Podium) -> None:
     ring = group("ring", spec={"priorityClassName": "high"})
     run = podium("group", "a/ring", "-f", file([*classes, ring, *members, node()]), "-o", "json")
     priority = run.json["priority"]
-    assert (priority["placed"], priority["victim"], priority["own"]) == (1, 1, 5)
+    assert (priority["placed"], priority["victim"], priority["own"]) == (5, 5, 5)
     assert "NoPreemption" in priority["rule"]
     assert priority["problems"][0] == "1 of 2 pods does not have priority 5: 1 (y)."
     assert "The class of the pod: low; the group's: high." in priority["problems"]

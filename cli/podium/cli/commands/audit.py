@@ -202,7 +202,7 @@ class AuditRun(NamedTuple):
 
     def report(self, loaded: Loaded, triage: Triage) -> AuditReport:
         """Return the audit of the input. Raises click.UsageError if nothing was read that it looks at."""
-        objects = inputs.counted(loaded, "podium audit")
+        objects = inputs.object_counts(loaded, "podium audit")
         minor, chosen_by = _minor(self.kubernetes, loaded)
         with collector_paused(), loaded.origins.placed():
             report = audit(
