@@ -319,10 +319,9 @@ def test_a_running_pod_links_to_its_threats(made: Answers) -> None:
     assert target in Reader(one_of(made, "group", ("a", "sweep"))).links
     assert not any("threats?" in each for each in Reader(one_of(made, "group", ("a", "train"))).links)
     reader = Reader(threats_of(made, "a/sweep", "group"))
-    # A group of unknown priority is protected at its lowest integer, by the default policy of
-    # podium-scheduler.
-    assert "can be preempted by priority 1 or higher, that is class batch (100) and above" in reader.text
-    assert "Classes that may preempt it batch 100" in reader.text.replace("Class Priority ", "")
+    # A group whose pods have other integers is protected at its own.
+    assert "can be preempted by priority 101 or higher, that is class high (1000) and above" in reader.text
+    assert "Classes that may preempt it high 1000" in reader.text.replace("Class Priority ", "")
     assert "/group?name=a%2Fsweep" in reader.links
 
 

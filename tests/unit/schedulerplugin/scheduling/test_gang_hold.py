@@ -147,18 +147,6 @@ def test_a_lone_pod_and_a_gang_that_needs_one_pod_hold_nothing() -> None:
     assert world.scheduler.gang_hold.holder is None
 
 
-def test_a_gang_with_pods_of_higher_priority_holds_nothing() -> None:
-    """A divergent gang counts as its lowest pod; a nomination of its highest would delay those in between."""
-    world = full(hold=0, priority=5)
-    world.live = world.live._replace(gang_hold_seconds=HOLD)
-    members = [pod(f"mixed-{at}", 1, at, group="mixed") for at in (0, 5)]
-    world.run(group("mixed", 5, 2), members)
-    world.die("small-0")
-    world.run()
-    assert held(world, 1, "mixed") == []
-    assert world.scheduler.gang_hold.holder == GANG
-
-
 def test_one_gang_holds_at_a_time_and_a_higher_one_takes_the_rest_of_the_time() -> None:
     world = full()
     world.later(HOLD / 2)

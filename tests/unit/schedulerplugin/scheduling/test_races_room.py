@@ -55,15 +55,15 @@ def test_nominations_of_another_scheduler_are_not_cleared() -> None:
     assert world.nominated("foreign") == "n1"
 
 
-def test_a_divergent_group_reserves_no_more_than_its_pods_are_worth() -> None:
-    """A group's integer cannot bypass the quota of its pods' classes."""
+def test_a_divergent_group_keeps_its_reserved_node_at_its_own_priority() -> None:
+    """The integers of its pods are ignored."""
     world = World(node(cpu=1), running("old", terminating=True), group("g", 100, 1), gang("g", size=1))
     world.run()
     assert world.nominated("g-0") == "n1"
     world.run(pod("mid", 1, 50))
     world.die("old")
     world.later(20)
-    assert world.bound() == {"mid": "n1"}
+    assert world.bound() == {"g-0": "n1"}
 
 
 def test_a_member_that_is_being_deleted_holds_no_node() -> None:
