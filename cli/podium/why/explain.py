@@ -144,12 +144,18 @@ def state_of(pod: Schedulable) -> RunState:
     target = pod.status.condition(DISRUPTION_TARGET) if pod.status is not None else None
     if pod.metadata.deletionTimestamp is not None or (target is not None and target.status == "True"):
         return RunState.LEAVING
-    return RunState.RUNNING if pod.spec.nodeName else RunState.WAITING
+    if not pod.spec.nodeName:
+        return RunState.WAITING
+    pending = pod.status is not None and pod.status.phase == "Pending"
+    return RunState.STARTING if pending else RunState.RUNNING
 
 
 def group_state(by_state: Mapping[RunState, Sequence[Pod]], group: Child | None) -> RunState:
     """Return the state of a group: waiting if any member waits, or if it is a gang without members."""
-    for state in (RunState.WAITING, RunState.RUNNING, RunState.LEAVING, RunState.FINISHED):
+    for state in (
+        *(RunState.WAITING, RunState.STARTING, RunState.RUNNING),
+        *(RunState.LEAVING, RunState.FINISHED),
+    ):
         if by_state.get(state):
             return state
     return RunState.EMPTY if group is not None and _least(group) is None else RunState.WAITING
@@ -350,6 +356,7 @@ def _about(pod: Schedulable, key: GroupKey | None, reading: WhyInput) -> Iterabl
 def _about_group(group: Child | None, by_state: Mapping[RunState, Sequence[Schedulable]]) -> Iterable[str]:
     words = {
         RunState.RUNNING: ("runs", "run"),
+        RunState.STARTING: ("has a node and has not started", "have a node and have not started"),
         RunState.WAITING: ("waits", "wait"),
         RunState.LEAVING: ("is terminating", "are terminating"),
         RunState.FINISHED: ("has ended", "have ended"),
@@ -390,6 +397,10 @@ def _summary(subject: Subject, state: RunState, waiting: Sequence[Wait], gone: S
             return f"{subject} waits: {waiting[0].message.rstrip('.')}."
         case RunState.WAITING:
             return f"{subject} waits."
+        case RunState.STARTING if subject.kind == "Pod":
+            return f"{subject} has a node and has not started."
+        case RunState.STARTING:
+            return f"{subject} has nodes, and some of its pods have not started."
         case RunState.RUNNING:
             return f"{subject} runs."
         case RunState.LEAVING:

@@ -15,6 +15,8 @@ class RunState(StrEnum):
     """The present state of the pod or group."""
 
     WAITING = "Waiting"
+    # It has a node, and no container of it has started.
+    STARTING = "Starting"
     RUNNING = "Running"
     LEAVING = "Leaving"
     FINISHED = "Finished"

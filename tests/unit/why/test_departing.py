@@ -289,6 +289,32 @@ def test_the_one_before_it_is_told_apart(podium: Podium) -> None:
     assert report["summary"] == "Pod a/x runs."
 
 
+@pytest.mark.parametrize(
+    ("phase", "state", "pod_summary", "group_summary"),
+    [
+        ("Running", "Running", "runs.", "runs."),
+        (
+            "Pending",
+            "Starting",
+            "has a node and has not started.",
+            "has nodes, and some of its pods have not started.",
+        ),
+    ],
+)
+def test_a_pod_that_has_a_node_runs_once_it_has_started(
+    podium: Podium, phase: str, state: str, pod_summary: str, group_summary: str
+) -> None:
+    members = [
+        pod("x", node="n1", group="g", status={"phase": phase}),
+        pod("y", node="n1", group="g", status={"phase": "Running"}),
+    ]
+    cluster = file([group("g"), *members])
+    for target, summary in ((("pod", "a/x"), pod_summary), (("group", "a/g"), group_summary)):
+        report = podium(*target, "-f", cluster, "-o", "json").json
+        assert report["state"] == state
+        assert report["summary"].endswith(summary)
+
+
 def test_an_observed_preemption_is_no_departure(podium: Podium) -> None:
     """Under preemption: observe no pod was evicted, and a shadow's plan is not shown at all."""
     objects = [

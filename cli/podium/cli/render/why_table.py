@@ -15,6 +15,7 @@ _STYLES = {
     RunState.WAITING: "error",
     RunState.LEAVING: "warning",
     RunState.GONE: "warning",
+    RunState.STARTING: "bold",
     RunState.RUNNING: "bold",
 }
 _INDENT = "  "

@@ -101,9 +101,9 @@ class Answers:
         with collector_paused():
             return cluster_map(self.state) if self.read.whole is not None else None
 
-    def named(self, state: RunState) -> list[str]:
-        """Return the names of groups and lone pods in a state, in order."""
-        return sorted({f"{row.namespace}/{row.name}" for row in self.census.rows if row.state is state})
+    def named(self, *states: RunState) -> list[str]:
+        """Return the names of groups and lone pods in some states, in order."""
+        return sorted({f"{row.namespace}/{row.name}" for row in self.census.rows if row.state in states})
 
     @functools.cached_property
     def divergences(self) -> AuditReport:

@@ -20,7 +20,10 @@ from podium.why.explain import group_state, state_of
 from podium.why.model import RunState
 
 # The order of states in lists: those that may need action come first.
-STATES = (RunState.WAITING, RunState.LEAVING, RunState.RUNNING, RunState.FINISHED, RunState.EMPTY)
+STATES = (
+    *(RunState.WAITING, RunState.LEAVING, RunState.STARTING),
+    *(RunState.RUNNING, RunState.FINISHED, RunState.EMPTY),
+)
 
 
 class CensusRow(NamedTuple):
@@ -90,11 +93,10 @@ def _group(key: GroupKey, view: ClusterReader) -> CensusRow:
     for pod in members:
         by_state[state_of(pod)].append(pod)
     state = group_state(by_state, group)
-    gone = state is not RunState.RUNNING and any(
-        map(is_preempted, (*by_state[RunState.LEAVING], *by_state[RunState.FINISHED]))
-    )
+    placed = state in (RunState.STARTING, RunState.RUNNING)
+    gone = not placed and any(map(is_preempted, (*by_state[RunState.LEAVING], *by_state[RunState.FINISHED])))
     # The group's own condition outlives its pods until the group is scheduled again.
-    marked = state is not RunState.RUNNING and group is not None and any(map(preempts, group.conditions))
+    marked = not placed and group is not None and any(map(preempts, group.conditions))
     return CensusRow(
         key=key,
         namespace=key.namespace,

@@ -28,7 +28,12 @@ ROWS = 100
 _FIELDS, _LAST_PAGE = 20, 1_000_000
 
 _BARE = "<nav><b>Podium</b></nav>"
-_BADGES = {RunState.WAITING: "error", RunState.LEAVING: "warning", RunState.RUNNING: "good"}
+_BADGES = {
+    RunState.WAITING: "error",
+    RunState.LEAVING: "warning",
+    RunState.STARTING: "warning",
+    RunState.RUNNING: "good",
+}
 
 
 class PageContext(NamedTuple):

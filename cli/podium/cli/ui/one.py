@@ -79,7 +79,7 @@ def _header(account: Account, related: Related) -> str:
         ("Accelerators requested", ", ".join(amounts(related.requested))),
     )
     known = "".join(f"<p>{name}: {text(words)}.</p>" for name, words in facts if words)
-    threat = f"<p>{_threat(subject)}</p>" if account.state is RunState.RUNNING else ""
+    threat = f"<p>{_threat(subject)}</p>" if account.state in (RunState.STARTING, RunState.RUNNING) else ""
     style = _STYLES.get(account.state, "")
     return (
         f'<p class="eyebrow">{badge(account.state)} {text(subject.kind)}</p>\n'

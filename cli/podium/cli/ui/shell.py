@@ -211,7 +211,8 @@ class Site:
                 )
             except (PodiumError, click.UsageError) as error:
                 answer = threatened.ThreatAnswer(error=_error_text(error))
-        return threatened.threatened(answer, answers.named(RunState.RUNNING), here, around)
+        names = answers.named(RunState.STARTING, RunState.RUNNING)
+        return threatened.threatened(answer, names, here, around)
 
 
 def _page(html: str, status: int = 200, headers: dict[str, str] | None = None) -> HTTPResponse:
