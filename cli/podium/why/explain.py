@@ -177,7 +177,8 @@ def _of_pod(pod: Schedulable, reading: WhyInput) -> Account:
     state = state_of(pod)
     judged = _judged(group, reading) if group is not None else None
     fix = judged.fix if judged is not None else ""
-    pending = Pending([pod], None, fix, _provisioning([pod], reading))
+    peers = list(view.members(key).values()) if key is not None else ()
+    pending = Pending([pod], None, fix, _provisioning([pod], reading), peers)
     waiting = _waits(name, pending, reading) if state is RunState.WAITING else ()
     subject = Subject(
         kind="Pod",
@@ -205,7 +206,7 @@ def _of_group(key: GroupKey, reading: WhyInput) -> Account | None:
         by_state[state_of(pod)].append(pod)
     judged = _judged(group, reading) if group is not None else None
     fix, waiting_pods = judged.fix if judged is not None else "", by_state[RunState.WAITING]
-    pending = Pending(waiting_pods, group, fix, _provisioning(waiting_pods, reading))
+    pending = Pending(waiting_pods, group, fix, _provisioning(waiting_pods, reading), members)
     victims = [
         victim,
         *(

@@ -13,6 +13,7 @@ from podium.api.core import DEFAULT_SCHEDULER, PODIUM_SCHEDULER, Pod
 from podium.api.groups import GROUP_SCHEDULED, INITIALLY_SCHEDULED, PodGroup
 from podium.api.meta import Condition
 from podium.api.schedulable import Schedulable
+from podium.groups.messages import not_counting
 from podium.schedulerplugin.preemption.intents import is_leaving, stored_nomination
 from podium.schedulerplugin.preemption.target import Blocker, PlacementTarget, Unplaceable
 from podium.schedulerplugin.scheduling.messages import POD_SCHEDULED, SCHEDULER_ERROR
@@ -55,13 +56,14 @@ class Pending(NamedTuple):
     """The pending pods as stored, and the group if the query names a group.
 
     `divergence_fix` is the audit's fix for a group whose pods differ from it; else empty. `provisioning` are
-    their unbound claims that have a selected node, each with the node.
+    their unbound claims that have a selected node, each with the node. `members` are all pods of the group.
     """
 
     pods: Sequence[Schedulable]
     group: PodGroup | None = None
     divergence_fix: str = ""
     provisioning: Mapping[str, str] = {}
+    members: Sequence[Pod] = ()
 
     @property
     def scheduler(self) -> str:
@@ -208,6 +210,10 @@ def _unbound(pending: Pending) -> Iterator[Wait]:
 def _fix(cause: Blocker, pending: Pending) -> str:
     if cause is Blocker.DIVERGENT and pending.divergence_fix:
         return pending.divergence_fix
+    ended = sum(each.finished for each in pending.members)
+    if cause is Blocker.TOO_FEW and ended:
+        live = len(pending.members) - ended
+        return f"{not_counting(ended)}: lower the group's minCount to {live}"
     gates = {gate.name or "" for pod in pending.pods for gate in pod.spec.schedulingGates or ()}
     if cause is Blocker.GATED:
         for prefix, member in _GATES.items():

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from podium.api.core import PODIUM_SCHEDULER
 from podium.api.groups import PodGroup
 from podium.groups.divergence import Divergence, DivergenceCause, Explanation
-from podium.text import listed, some
+from podium.text import count, listed, some
 
 
 class ServerInfo(NamedTuple):
@@ -25,6 +25,13 @@ BY_DIVERGENCE_POLICY = (
     "Podium's scheduler follows its divergencePolicy: with NoPreemption, the default, the "
     "group does not preempt."
 )
+
+
+def not_counting(finished: int) -> str:
+    """Return how many pods of a gang have finished, which no scheduler counts toward minCount."""
+    return (
+        f"{count(finished, 'pod')} {'has ended and does' if finished == 1 else 'have ended and do'} not count"
+    )
 
 
 def because(group: PodGroup, explanation: Explanation, divergence: Divergence) -> str:

@@ -69,6 +69,16 @@ CASES: dict[str, Case] = {
         "1 pod can be placed and 1 run, minCount is 4",
         "a suspended Job",
     ),
+    "a gang with too few pods, as others have finished": (
+        [
+            *(group("ring", least=3), pod("x", group="ring"), pod("y", group="ring", node="n1")),
+            pod("z", group="ring", node="n1", status={"phase": "Succeeded"}),
+        ],
+        "group a/ring",
+        ["TooFew"],
+        "1 pod can be placed and 1 run, 1 pod has ended and does not count, minCount is 3",
+        "lower the group's minCount to 2",
+    ),
     "a pod of that gang": (
         [group("ring", least=4), pod("x", group="ring")],
         "pod a/x",

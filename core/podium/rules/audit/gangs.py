@@ -6,6 +6,7 @@ from podium.api.findings import ObjectRef, Severity
 from podium.api.groups import PodGroup
 from podium.api.podrequests import CPU
 from podium.api.reads import Kind
+from podium.groups.messages import not_counting
 from podium.rules.audit.capacity import MILLI, Shortfall
 from podium.rules.audit.commands import delete
 from podium.rules.audit.survey import AuditFinding, Survey
@@ -36,7 +37,7 @@ GANG_TOO_LARGE = Rule(
 
 
 def gang_too_few_pods(survey: Survey) -> Iterator[AuditFinding]:
-    """Find gangs below minCount, unless the missing members have finished: then the gang has run.
+    """Find gangs below minCount. Finished members count only while none waits: then the gang has run.
 
     A gang whose pods are expected to be missing (a suspended Job, a manifest) is not reported.
     """
@@ -47,9 +48,15 @@ def gang_too_few_pods(survey: Survey) -> Iterator[AuditFinding]:
         planned = survey.planned_members.get(each.key, ())
         if any(pods.expected for pods in planned) or _owner_suspended(survey, group):
             continue
-        if least is None or len(each.members) >= least or (finished and not each.live):
+        waits = any(not pod.spec.nodeName and not pod.finished for pod in each.members.values())
+        present = each.live if waits else len(each.members)
+        if least is None or present >= least or (finished and not each.live):
             continue
-        if each.live:
+        if each.live and waits and finished:
+            live = count(each.live, "live pod")
+            message = f"it has {live}, {not_counting(finished)}, and minCount is {least}."
+            fix = f"lower minCount to {each.live} (mutable from v1alpha3 on)"
+        elif each.live:
             message = f"it has {count(each.live, 'live pod')}, but minCount is {least}."
             fix = "create the missing pods, or lower minCount (mutable from v1alpha3 on)"
         else:

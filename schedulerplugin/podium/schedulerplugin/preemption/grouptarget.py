@@ -14,6 +14,7 @@ from podium.api.priority import NEVER
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Child, ClusterReader, name_of
 from podium.groups.divergence import Divergence, disagreement, doubt, measure_divergence
+from podium.groups.messages import not_counting
 from podium.groups.topology import slice_topology
 from podium.schedulerplugin.preemption.target import (
     Blocker,
@@ -42,6 +43,8 @@ _KUEUE = "kueue.x-k8s.io/"
 class Members(NamedTuple):
     """The unfinished pods of a group: those that wait for a node, that run, and that pin its domain.
 
+    `finished` is the number of its other pods.
+
     A pod that a preemption has marked runs no longer, but it pins the domain until it is being deleted. If
     the preemption is not carried out, the pod stays.
     """
@@ -50,6 +53,7 @@ class Members(NamedTuple):
     waiting: list[Pod]
     runs: list[Pod]
     pinning: list[Pod]
+    finished: int
 
     def nodes(self, snapshot: Snapshot) -> tuple[int, ...]:
         """Return the node rows of those that pin the domain, -1 for an unknown node."""
@@ -60,7 +64,8 @@ def members_of(
     view: ClusterReader, snapshot: Snapshot, key: GroupKey, leaving: Callable[[Schedulable], bool] | None
 ) -> Members:
     """Return the members of a group; pods that are `leaving` do not run, if that is given."""
-    unfinished = [pod for pod in view.members(key).values() if not pod.finished]
+    every = view.members(key).values()
+    unfinished = [pod for pod in every if not pod.finished]
     waiting: list[Pod] = []
     runs: list[Pod] = []
     pinning: list[Pod] = []
@@ -73,7 +78,7 @@ def members_of(
             runs.append(pod)
         if leaving is None or not _deleted(pod):
             pinning.append(pod)
-    return Members(unfinished, waiting, runs, pinning)
+    return Members(unfinished, waiting, runs, pinning, len(every) - len(unfinished))
 
 
 def group_target(
@@ -90,7 +95,7 @@ def group_target(
         )
         return Unplaceable(f"{text}: {gate_names(gated)}", Blocker.GATED)
     if len(ready) + running < min_count or not ready:
-        return _too_few(ready, waiting, running, min_count)
+        return _too_few(ready, members, min_count)
     if group.demands:
         return Unplaceable(
             f"the group has what cannot be judged: {', '.join(group.demands)}", Blocker.NOT_JUDGED
@@ -230,9 +235,11 @@ def forbids_by_policy(policy: str | None, class_name: str, classes: Mapping[str,
     return policy == NEVER
 
 
-def _too_few(ready: list[Pod], waiting: list[Pod], running: int, min_count: int) -> Unplaceable:
-    counts = f"{count(len(ready), 'pod')} can be placed and {running} run, minCount is {min_count}"
-    gated = [pod for pod in waiting if pod.spec.schedulingGates]
+def _too_few(ready: list[Pod], members: Members, min_count: int) -> Unplaceable:
+    ended = f"{not_counting(members.finished)}, " if members.finished else ""
+    placeable = f"{count(len(ready), 'pod')} can be placed and {len(members.runs)} run"
+    counts = f"{placeable}, {ended}minCount is {min_count}"
+    gated = [pod for pod in members.waiting if pod.spec.schedulingGates]
     if gated:
         text = f"{counts}: {count(len(gated), 'pod')} held by scheduling gates: {gate_names(gated)}"
         return Unplaceable(text, Blocker.GATED)

@@ -41,6 +41,17 @@ CASES = [
         "gang-too-few-pods",
         gang(2, *pods(1), pod("done", group="train", phase="Succeeded")),
     ),
+    Case(
+        "a member waits, and others have finished",
+        "gang-too-few-pods",
+        gang(
+            4,
+            *pods(1),
+            pod("waits", group="train", phase="Pending", node=None),
+            *(pod(f"done-{at}", group="train", phase="Succeeded") for at in range(2)),
+        ),
+        [(GROUP, FIELD, "it has 2 live pods, 2 pods have ended and do not count, and minCount is 4")],
+    ),
     Case("the gang has run", "gang-too-few-pods", gang(2, pod("done", group="train", phase="Failed"))),
     Case("the group is going", "gang-too-few-pods", [pod_group(min_count=4, deleted=NEW), *pods(1)]),
     Case(
