@@ -51,6 +51,12 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
         return f"{self.item}.{field}" if self.item and field else self.item or field
 
 
+# A value that envsubst and similar tools replace.
+_PLACEHOLDER = re.compile(
+    rb"^[^\"'#\n]*[:-][ \t]+(\$(?:\{[A-Za-z_]\w*\}|[A-Za-z_]\w*))[ \t]*(?:#.*)?$", re.MULTILINE
+)
+
+
 class ReadError(PodiumError):
     """Input that cannot be read: one line with file, document, line, field and problem.
 
@@ -100,6 +106,10 @@ class DocumentPlace(msgspec.Struct, frozen=True, gc=False):
 
     def error(self, items: tuple[int, ...], problem: str, field: str = "") -> ReadError:
         """Return the error about a field of the object at `items`, or of the document itself."""
+        if (placeholder := _PLACEHOLDER.search(self.text)) is not None:
+            name = placeholder[1].decode()
+            hint = f"looks like a template ({name}). Render it first, for example with `envsubst`"
+            return self._error(TemplateError, items, f"{problem}; the file {hint}", field)
         return self._error(ReadError, items, problem, field)
 
     def no_object(self, items: tuple[int, ...], problem: str, field: str = "") -> NoObjectError:

@@ -9,7 +9,7 @@ import pytest
 
 from podium.api.core import Pod
 from podium.documents import textfile
-from podium.documents.document import ReadError
+from podium.documents.document import ReadError, TemplateError
 from podium.documents.split import split
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
@@ -325,3 +325,24 @@ def test_documents_before_a_broken_one_are_given_first() -> None:
     assert next(documents).kind == "Pod"
     with pytest.raises(ReadError):
         next(documents)
+
+
+@pytest.mark.parametrize(
+    ("value", "placeholder"),
+    [
+        ("$PRIORITY", "$PRIORITY"),
+        ("${PRIORITY}  # by envsubst", "${PRIORITY}"),
+        ("'$PRIORITY'", ""),
+        ("high", ""),
+    ],
+)
+def test_a_wrong_type_in_a_file_for_envsubst_is_a_template(value: str, placeholder: str) -> None:
+    """A whole value of that form is a placeholder; in quotes it is a text."""
+    written = f"apiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\nspec:\n  priority: {value}\n"
+    (document,) = split(written.encode(), "a.yaml")
+    with pytest.raises(ReadError, match="expected integer") as error:
+        document.read(Pod)
+    assert isinstance(error.value, TemplateError) == bool(placeholder)
+    assert (f"looks like a template ({placeholder}). Render it first" in str(error.value)) == bool(
+        placeholder
+    )
