@@ -18,6 +18,13 @@ RESERVED = refusal(
     source="Kubernetes API server: PC3",
     fix="Choose a name that does not begin with system-.",
 )
+SYSTEM = refusal(
+    "priority-class-system",
+    title="Changed system class",
+    why="The two built-in classes have fixed values, and neither is the global default.",
+    source="Kubernetes API server: PC3",
+    fix="Remove the changed field, or use a class of your own.",
+)
 VALUE = refusal(
     "priority-class-value",
     title="Class value above the user limit",
@@ -46,7 +53,7 @@ FIXED = refusal(
     source="Kubernetes API server: PC7, PC8, PC10",
     fix="Create a class with another name and the new value.",
 )
-RULES = (RESERVED.rule, VALUE.rule, POLICY.rule, SECOND_DEFAULT.rule, FIXED.rule)
+RULES = (RESERVED.rule, SYSTEM.rule, VALUE.rule, POLICY.rule, SECOND_DEFAULT.rule, FIXED.rule)
 
 PLURAL = "priorityclasses"
 NAMESPACED = False
@@ -109,7 +116,8 @@ def _check_create(document: Document) -> list[FieldError]:
                 f"priority class names with '{priority.SYSTEM_PREFIX}' prefix are reserved for system use "
                 f"only. error: {complaint}"
             )
-            errors.append(fields.forbidden(RESERVED, "metadata.name", detail))
+            known = name in priority.SYSTEM_CLASSES
+            errors.append(fields.forbidden(SYSTEM if known else RESERVED, "metadata.name", detail))
     elif value > priority.HIGHEST_USER_PRIORITY:
         detail = f"maximum allowed value of a user defined priority is {priority.HIGHEST_USER_PRIORITY}"
         errors.append(fields.forbidden(VALUE, "value", detail))

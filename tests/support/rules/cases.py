@@ -153,7 +153,7 @@ PRIORITY_CLASSES = (
             f"{_RESERVED}value of system-node-critical PriorityClass must be 2000001000",
             "system-node-critical",
         ),
-        "priority-class-reserved-name",
+        "priority-class-system",
     ),
     Case(
         "PC3",
@@ -164,7 +164,7 @@ PRIORITY_CLASSES = (
             f"{_RESERVED}globalDefault of system-cluster-critical PriorityClass must be false",
             "system-cluster-critical",
         ),
-        "priority-class-reserved-name",
+        "priority-class-system",
     ),
     Case(
         "PC4",

@@ -32,6 +32,7 @@ def test_every_severity_is_what_was_promised() -> None:
             "claim-unsatisfiable",
             "class-missing",
             "class-value-changed",
+            "default-class-system",
             "gang-larger-than-domain",
             "composite-cycle",
             "composite-parent-missing",

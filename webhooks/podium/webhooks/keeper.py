@@ -43,7 +43,7 @@ Probe = Callable[[Sequence[ReplicaReport], bytes], Awaitable[Sequence[bool]]]
 
 # All replicas may try to write at the same time, and one wins each round.
 _ATTEMPTS = 50
-_LEAVE_SECONDS, _REGISTERED_SECONDS = 2.0, 5.0
+_LEAVE_SECONDS = 2.0
 _NOT_KEPT = "certificates not kept"
 # The number of conflicts within a minute that are normal: replicas that start together, the API server and an
 # install all write to the same objects. After a conflict the next turn follows soon.
@@ -55,7 +55,7 @@ class Publisher(Protocol):
     """Writes the bundle to webhook configurations and conversions, where API servers read it."""
 
     async def registered(self) -> list[bytes]:
-        """Return the bundles that API servers have now. Raises PodiumError."""
+        """Return the bundles that API servers have now. Raises PodiumError, and TimeoutError soon."""
         ...
 
     async def published(self, bundle: bytes) -> bool:
@@ -289,8 +289,7 @@ class Keeper(_Renewal):
         if found.stored is None and self._publisher is not None:
             # Without an answer of the API server the new CA replaces the registered ones.
             with contextlib.suppress(PodiumError, TimeoutError):
-                found_there = await within(_REGISTERED_SECONDS, self._publisher.registered())
-                registered = certificates.valid(found_there, now)
+                registered = certificates.valid(await self._publisher.registered(), now)
         after = rotation.advance(
             found.stored,
             step,

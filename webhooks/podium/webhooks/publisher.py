@@ -18,6 +18,7 @@ from podium.crds import definitions
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError, Sleep, get_or_none
 from podium.kube.reflector import EventLogger
+from podium.kube.timeouts import within
 from podium.rules.policy import Policy
 from podium.webhooks.registration import CONVERT, Endpoint, Options, configurations
 
@@ -30,6 +31,7 @@ _PATHS = {
 }
 _ESTABLISHED_SECONDS = 30.0
 _GLANCE_SECONDS = 0.1
+_REGISTERED_SECONDS = 5.0
 
 Document = dict[str, Any]
 
@@ -106,7 +108,14 @@ class BundlePublisher:
             )
 
     async def registered(self) -> list[bytes]:
-        """Return the bundles that API servers have now. Raises PodiumError when they cannot be read."""
+        """Return the bundles that API servers have now.
+
+        Raises PodiumError when they cannot be read, and TimeoutError after _REGISTERED_SECONDS: a webhook
+        waits for them before it serves.
+        """
+        return await within(_REGISTERED_SECONDS, self._registered())
+
+    async def _registered(self) -> list[bytes]:
         documents = [await self._read(path) for path in self._wanted(b"")]
         clients = [client for each in documents if each is not None for client in _clients(each).values()]
         return [base64.b64decode(client.get("caBundle", "")) for client in clients]

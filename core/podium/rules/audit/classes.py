@@ -53,6 +53,15 @@ DEFAULT_CLASS_MISSING = Rule(
     source="kube-apiserver (Priority admission)",
     needs=frozenset({Kind.PRIORITY_CLASS, Kind.POD, Kind.POD_GROUP}),
 )
+DEFAULT_CLASS_SYSTEM = Rule(
+    id="default-class-system",
+    severity=Severity.ERROR,
+    title="A system class is the global default",
+    why="Each new pod without a class gets its value, and so preempts nearly all others. An API server "
+    "accepts that on an update of the class.",
+    source="kube-apiserver (Priority admission)",
+    needs=frozenset({Kind.PRIORITY_CLASS}),
+)
 CLASS_UNUSED = Rule(
     id="class-unused",
     severity=Severity.INFO,
@@ -147,6 +156,22 @@ def default_class_duplicate(survey: Survey) -> Iterator[AuditFinding]:
                     """'{"globalDefault":false}'""",
                 )
             )
+
+
+def default_class_system(survey: Survey) -> Iterator[AuditFinding]:
+    """Find a system class that is the global default."""
+    winner = default_class(survey.view.classes)
+    name = "" if winner is None else winner.metadata.name or ""
+    if winner is not None and name.startswith(SYSTEM_PREFIX):
+        yield AuditFinding(
+            DEFAULT_CLASS_SYSTEM.finding(
+                class_ref(name),
+                "globalDefault",
+                f"{name} is the global default, so each new pod without a class gets {winner.value or 0}.",
+                f"kubectl patch priorityclass {quote(name)} --type=merge -p "
+                """'{"globalDefault":false}'""",
+            )
+        )
 
 
 def default_class_missing(survey: Survey) -> Iterator[AuditFinding]:

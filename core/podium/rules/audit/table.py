@@ -61,6 +61,7 @@ CHECKS: tuple[AuditCheck, ...] = (
     AuditCheck(groups.GROUP_MISSING, groups.group_missing, misled_by=_SELECTION),
     AuditCheck(groups.GROUP_TERMINATING, groups.group_terminating),
     AuditCheck(classes.CLASS_MISSING, classes.class_missing, _GROUPS),
+    AuditCheck(classes.DEFAULT_CLASS_SYSTEM, classes.default_class_system),
     AuditCheck(classes.CLASS_VALUE_CHANGED, classes.class_value_changed, _GROUPS),
     AuditCheck(groups.TEMPLATE_PRIORITIES_DIFFER, groups.template_priorities_differ),
     AuditCheck(trees.COMPOSITE_PARENT_MISSING, trees.composite_parent_missing, misled_by=_ANY_PART),

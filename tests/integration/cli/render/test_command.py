@@ -233,7 +233,7 @@ def test_colour_on_a_terminal(tmp_path: Path, environment: dict[str, str], colou
     os.close(theirs)
     first = os.read(ours, 4096)
     os.close(ours)
-    assert first.startswith(b"\x1b[1mAll checked" if coloured else b"All checked")
+    assert first.startswith(b"\x1b[1mNo rule found" if coloured else b"No rule found")
 
 
 def test_audit_of_json_imports_nothing_heavy() -> None:

@@ -88,6 +88,19 @@ CASES = [
             ("PriorityClass c", "globalDefault", "beside a (5), which is used instead of its 9"),
         ],
     ),
+    Case(
+        "a system class is the default",
+        "default-class-system",
+        [priority_class("system-cluster-critical", 2_000_000_000, default=True)],
+        [
+            (
+                "PriorityClass system-cluster-critical",
+                "globalDefault",
+                "so each new pod without a class gets 2000000000",
+            )
+        ],
+    ),
+    Case("a user class is the default", "default-class-system", [priority_class("b", 5, default=True), GOLD]),
     Case("one default", "default-class-duplicate", [priority_class("b", 5, default=True), GOLD]),
     Case(
         "no default, and a group mixes",
