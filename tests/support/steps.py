@@ -1,5 +1,6 @@
 """Counts the steps of Python code, so that tests compare amounts of work without a clock."""
 
+import gc
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -15,9 +16,14 @@ def steps(work: Callable[[], object]) -> int:
         count += 1
         return traced
 
+    # A collection would call finalizers and callbacks, such as those of Hypothesis.
+    collects = gc.isenabled()
+    gc.disable()
     sys.settrace(traced)
     try:
         work()
     finally:
         sys.settrace(before)
+        if collects:
+            gc.enable()
     return count
