@@ -41,6 +41,7 @@ from podium.schedulerplugin.preemption.planningstate import PlanningState
 from podium.schedulerplugin.preemption.protection import (
     FOREVER,
     class_findings,
+    of_daemon_set,
     scheduled_time_problem,
 )
 from podium.schedulerplugin.preemption.spared import SparedUnits
@@ -199,7 +200,10 @@ class Explainer:
     def _victim(self, lead: int) -> UnitVerdict:
         chosen = self._decision.chosen
         assert chosen is not None
-        return self._verdict(lead, self._needed(lead), violates=lead in chosen.found.violating)
+        reason = self._needed(lead)
+        if of_daemon_set(self._snapshot.pod_at(lead), self._engine.view):
+            reason += "; its DaemonSet creates it again for this node"
+        return self._verdict(lead, reason, violates=lead in chosen.found.violating)
 
     def _needed(self, lead: int) -> str:
         """Return the resources of a unit that the preemptor needs."""

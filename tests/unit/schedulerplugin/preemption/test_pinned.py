@@ -109,6 +109,8 @@ def test_under_kube_schedulers_rules_pinned_pods_are_potential_victims(semantics
     objects = [with_uid("n1", "uid-n1"), daemon_set("d"), agent(), mirror()]
     plan = planned(*objects, pod("high", 4, 5), semantics=semantics)
     assert sorted(victims(plan)) == ["agent-x", "static-n1"]
+    again = {unit.name for unit in plan.victims if "its DaemonSet creates it again" in unit.reason}
+    assert again == {"agent-x"}
 
 
 @pytest.mark.parametrize(
