@@ -4,7 +4,7 @@ They judge only owners without pods. The rules about pods judge the others.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 
 import msgspec
@@ -192,7 +192,10 @@ def owner_priorities_differ(survey: Survey) -> Iterator[AuditFinding]:
     for ref, members in owners.items():
         classes = {each.path: each.spec.priorityClassName or "" for each in members}
         values = {path: _value(survey, name) for path, name in classes.items()}
-        if len(set(classes.values() if None in values.values() else values.values())) < 2:
+        compared: Mapping[str, object] = classes if None in values.values() else values
+        usual = Counter(compared.values()).most_common(1)[0][0]
+        differing = next((each for each in members if compared[each.path] != usual), None)
+        if differing is None:
             continue
         parts = [
             f"{_class(name)}{'' if values[path] is None else f' ({values[path]})'} in {path}"
@@ -200,7 +203,7 @@ def owner_priorities_differ(survey: Survey) -> Iterator[AuditFinding]:
         ]
         fix = "name one priorityClassName in all of its templates"
         message = f"its templates name different classes: {listed(parts)}."
-        field = f"{members[-1].spec_path}.priorityClassName"
+        field = f"{differing.spec_path}.priorityClassName"
         yield AuditFinding(OWNER_PRIORITIES_DIFFER.finding(ref, field, message, fix), fix)
 
 

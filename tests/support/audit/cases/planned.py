@@ -232,6 +232,13 @@ CASES = [
             )
         ],
     ),
+    Case(
+        # ray-project/kuberay#4360: the field is that of the role which differs from the others.
+        "one of three roles differs",
+        "owner-priorities-differ",
+        [GOLD, SILVER, with_roles(driver="gold", worker="silver", other="gold")],
+        [("JobSet team-a/roles", "spec.worker.template.spec.priorityClassName", "class silver (500)")],
+    ),
     Case("roles of one class", "owner-priorities-differ", [GOLD, with_roles(driver="gold", worker="gold")]),
     Case(
         "roles with pods are judged by their pods",
