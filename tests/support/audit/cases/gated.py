@@ -45,6 +45,11 @@ CASES = [
         "1.36",
     ),
     Case(
+        "a stored Job proves that the gate is on",
+        "job-scheduling-gated",
+        [msgspec.structs.replace(owner(uid="1"), job_scheduling=ASKING.job_scheduling)],
+    ),
+    Case(
         "a JobSet asks for groups, and the Jobs of a role too",
         "job-scheduling-gated",
         [
