@@ -326,7 +326,8 @@ class Loop:
 
     async def _evict(self, evict: Evict, first: Announcements) -> None:
         began, plan = self._clock(), planned(evict, self._view, self._now(), PlanMode.ENFORCED)
-        self._emit(messages.preempted_event(self._view, evict))
+        for draft in messages.preempted_events(self._view, evict):
+            self._emit(draft)
 
         async def still() -> str:
             await self._worker.idle()

@@ -256,17 +256,22 @@ def failed_event(pod: PodRef, message: str) -> EventDraft:
     return _event(pod, "Warning", FAILED, "Scheduling", message)
 
 
-def preempted_event(view: ClusterReader, evict: Evict) -> EventDraft:
-    """Return the event of a preemption, about its first unit: the group if the view has it, else its pod."""
-    preemptor, unit = evict.preemptor, evict.units[0]
+def preempted_events(view: ClusterReader, evict: Evict) -> list[EventDraft]:
+    """Return one event of a preemption for each unit: about the group if the view has it, else its pod."""
+    preemptor = evict.preemptor
     gone = f"{count(len(evict.victims), 'pod')} in {count(len(evict.units), 'unit')}"
     lost = f", {accelerator_time(evict.work)} lost" if evict.work else ""
     text = f"Preempted by {preemptor.kind} {preemptor.uid} on node {evict.domain}, {gone}{lost}"
-    group = group_of(view, unit)
-    note = _event(unit.pods[0], "Normal", PREEMPTED, "Preempting", text)
-    # A leader that resumes the plan counts only the remaining victims.
-    note = msgspec.structs.replace(note, token=f"{unit.uid}/{PREEMPTED}/{preemptor.uid}")
-    return note if group is None else msgspec.structs.replace(note, regarding=group.ref, uid=unit.uid)
+    drafts = []
+    for unit in evict.units:
+        note = _event(unit.pods[0], "Normal", PREEMPTED, "Preempting", text)
+        # A leader that resumes the plan counts only the remaining victims.
+        note = msgspec.structs.replace(note, token=f"{unit.uid}/{PREEMPTED}/{preemptor.uid}")
+        group = group_of(view, unit)
+        drafts.append(
+            note if group is None else msgspec.structs.replace(note, regarding=group.ref, uid=unit.uid)
+        )
+    return drafts
 
 
 def refused_event(refused: RefusedVictim) -> EventDraft:

@@ -55,20 +55,22 @@ PREEMPTIONS = {
 
 
 @pytest.mark.parametrize(("plan", "kind", "rest"), PREEMPTIONS.values(), ids=PREEMPTIONS.keys())
-def test_a_preemption_has_one_event_about_its_first_unit(plan: Evict, kind: str, rest: str) -> None:
+def test_a_preemption_has_one_event_for_each_unit(plan: Evict, kind: str, rest: str) -> None:
     state = ClusterState(native_served=True)
     state.apply(group_with())
-    note = messages.preempted_event(state, plan)
-    unit = plan.units[0]
-    version = OURS if kind == "PodGroup" else "v1"
-    assert note.regarding == ObjectRef(version, kind, unit.namespace, unit.name)
-    assert (note.uid, note.type, note.reason, note.action) == (unit.uid, "Normal", "Preempted", "Preempting")
-    assert note.text == f"Preempted by podgroup uid-mine {rest}"
-    assert "secret" not in note.text + note.token
+    notes = messages.preempted_events(state, plan)
+    assert notes[0].regarding.kind == kind
+    for note, unit in zip(notes, plan.units, strict=True):
+        version = OURS if unit.kind == "PodGroup" else "v1"
+        assert note.regarding == ObjectRef(version, unit.kind, unit.namespace, unit.name)
+        assert (note.uid, note.type) == (unit.uid, "Normal")
+        assert (note.reason, note.action) == ("Preempted", "Preempting")
+        assert note.text == f"Preempted by podgroup uid-mine {rest}"
+        assert "secret" not in note.text + note.token
 
 
 def test_of_a_group_that_is_gone_a_pod_is_told() -> None:
-    note = messages.preempted_event(ClusterState(native_served=True), evict(GROUP))
+    (note,) = messages.preempted_events(ClusterState(native_served=True), evict(GROUP))
     assert (note.regarding, note.uid) == (ObjectRef("v1", "Pod", "team", "a"), "uid-a")
 
 
@@ -76,10 +78,11 @@ def test_a_leader_that_resumes_a_preemption_emits_the_same_event() -> None:
     """It has fewer victims left, and it is one event."""
     state = ClusterState(native_served=True)
     state.apply(group_with())
-    first = messages.preempted_event(state, evict(GROUP, LONE))
-    assert messages.preempted_event(state, evict(GROUP._replace(pods=GROUP.pods[1:]))).token == first.token
+    first, _ = messages.preempted_events(state, evict(GROUP, LONE))
+    (again,) = messages.preempted_events(state, evict(GROUP._replace(pods=GROUP.pods[1:])))
+    assert again.token == first.token
     other = evict(GROUP)._replace(preemptor=PREEMPTOR._replace(uid="uid-other"))
-    assert messages.preempted_event(state, other).token != first.token
+    assert messages.preempted_events(state, other)[0].token != first.token
 
 
 def test_another_message_or_pod_is_another_event() -> None:
