@@ -15,6 +15,7 @@ from podium.api.reads import READS, Kind, Reads
 from podium.cli.kubeoptions import KubeOptions
 from podium.cli.live import load_live
 from podium.cli.options import gathered
+from podium.cli.render.words import amounts
 from podium.documents.document import Document
 from podium.documents.load import Loaded, Origins, load_state
 from podium.documents.scope import Scope
@@ -141,7 +142,7 @@ def object_counts(loaded: Loaded, command: str) -> dict[str, int]:
 
 def nothing_read(skipped: Mapping[str, int], notes: InputNotes, command: str) -> click.UsageError:
     """Return the error of a command whose input has no object that it reads; `skipped` counts by kind."""
-    parts = [f"{number:,} {kind}" for kind, number in sorted(skipped.items())]
+    parts = amounts(skipped)
     if notes.skipped:
         parts.append(f"{count(len(notes.skipped), 'document')}, such as {notes.skipped[0]}")
     why = f" (skipped: {', '.join(parts)})" if parts else ""

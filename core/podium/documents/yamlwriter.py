@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from podium.text import visible, visible_lines
+from podium.text import visible_lines
 
 _WIDTH = 110
 # Text that a YAML reader, 1.1 or 1.2, may read as null, a boolean, a number, a date or a merge key.
@@ -57,7 +57,7 @@ def _events(yaml: Any, append: Callable[[Any], None]) -> Callable[[Any], None]:
     def text(value: str) -> Any:
         plain = not _NOT_TEXT.fullmatch(value)
         # Only double quotes have escapes.
-        style = _style(value) if visible(value.replace("\n", "")) == value.replace("\n", "") else '"'
+        style = _style(value) if visible_lines(value) == value else '"'
         return yaml.ScalarEvent(None, None, (plain, True), value, style=style)
 
     def add(value: Any) -> None:

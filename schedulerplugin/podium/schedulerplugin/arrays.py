@@ -103,7 +103,7 @@ class ResourceSums:
         self.requests: dict[int, Int64s] = {}
         # The number of shapes that request each resource.
         self._asked: Counter[str] = Counter()
-        # What nodes offer of resources without arrays, by node row.
+        # The amounts that nodes offer of resources without arrays, by node row.
         self._offered: dict[str, dict[int, int]] = {}
         # A view reads and writes one integer several times as fast as the array does.
         self._views: dict[int, memoryview] = {}

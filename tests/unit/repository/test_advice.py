@@ -1,4 +1,4 @@
-"""What the processes advise is what the documentation says, and nothing that breaks an installation."""
+"""The advice of the processes is that of the documentation, and none of it breaks an installation."""
 
 import ast
 import re

@@ -152,8 +152,7 @@ def default_class_duplicate(survey: Survey) -> Iterator[AuditFinding]:
                     "globalDefault",
                     f"it is the global default beside {winner.metadata.name} ({winner.value or 0}), which is "
                     f"used instead of its {found.value or 0}.",
-                    f"kubectl patch priorityclass {quote(name)} --type=merge -p "
-                    """'{"globalDefault":false}'""",
+                    _without_default(name),
                 )
             )
 
@@ -168,10 +167,14 @@ def default_class_system(survey: Survey) -> Iterator[AuditFinding]:
                 class_ref(name),
                 "globalDefault",
                 f"{name} is the global default, so each new pod without a class gets {winner.value or 0}.",
-                f"kubectl patch priorityclass {quote(name)} --type=merge -p "
-                """'{"globalDefault":false}'""",
+                _without_default(name),
             )
         )
+
+
+def _without_default(name: str) -> str:
+    """Return the command by which a class is the global default no longer."""
+    return f"kubectl patch priorityclass {quote(name)} --type=merge -p " + """'{"globalDefault":false}'"""
 
 
 def default_class_missing(survey: Survey) -> Iterator[AuditFinding]:

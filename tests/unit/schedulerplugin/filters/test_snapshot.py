@@ -32,7 +32,7 @@ from podium.schedulerplugin.snapshot import Snapshot
 
 ZONE = "topology.kubernetes.io/zone"
 GIB = 2**30
-# What a resource without arrays takes, in the sums and in the shape that requests it.
+# The memory of a resource without arrays, in the sums and in the shape that requests it.
 BYTES_A_NAME = 700
 
 
