@@ -22,14 +22,14 @@ SUBJECTS: tuple[tuple[str, Callable[[int], Case], int], ...] = (
     ("gangs that spread or keep apart", clusters.constrained, 300),
 )
 _NOTE = """
-Seeds from 0. The least harm violates the fewest budgets, then loses the least work, units and pods of the
+Seeds from 0. The least harm violates the fewest budgets, then loses the least work, pods and units of the
 highest priority, then of the next, and so on; an integer program (HiGHS) finds it. The first clusters have
 40 to 200 nodes of 8 accelerators, full of whole gangs of one priority; the preemptor wants 1 to 32 of the
 nodes. The others have 3 to 20 nodes with and without accelerators, gangs and lone pods of up to four
 priorities, budgets, taints and some free room. There the preemptor is a lone pod or a gang of one or two
 shapes, some with a minCount below their size; in the last rows it runs one pod a host or spreads over hosts
 or zones. Regret is of the clusters with at least one victim. A unit that loses a pod counts with all its
-pods. Equal: the same violations, and of each priority the same work, units and pods. Missed: no plan where
+pods. Equal: the same violations, and of each priority the same work, pods and units. Missed: no plan where
 one exists.
 """
 

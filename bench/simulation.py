@@ -54,7 +54,7 @@ twice as many come by day as by night. A job that finds no room preempts if it m
 highest priority first, then the oldest; a job that finds room passes it. A job that loses a pod loses its
 work since its start and waits again; there are no checkpoints. `whatif`'s engine makes every decision. The
 integer program takes the engine's placement where no pod has to go, and else the least harm: with the
-least work lost by priority, or with the fewest units and pods by priority.
+least work lost by priority, or with the fewest pods and units by priority.
 """
 
 

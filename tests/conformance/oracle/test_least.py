@@ -97,7 +97,11 @@ CASES = {
     "an empty node beside two busy ones: one of them is enough": (
         (8, 0, 0), 2, (_lone(1, 1), _lone(2, 2)), Harm(0, (Lost(0, 0, 1, 1),))),
     "two gangs over two nodes each: either is enough": (
-        (0, 0, 0, 0), 2, (_gang(1, (0, 2)), _gang(3, (1, 3))), Harm(0, (Lost(0, 0, 1, 2),))),
+        (0, 0, 0, 0), 2, (_gang(1, (0, 2)), _gang(3, (1, 3))), Harm(0, (Lost(0, 0, 2, 1),))),
+    "two lone pods go rather than a gang of three": (
+        (0, 0, 0), 1, (_gang(1, (0, 1, 2), 4), _lone(4, 0, 4), _lone(5, 0, 4)), Harm(0, (Lost(0, 0, 2, 2),))),
+    "a gang of two goes rather than two lone pods": (
+        (0, 0), 1, (_gang(1, (0, 0), 4), _lone(3, 1, 4), _lone(4, 1, 4)), Harm(0, (Lost(0, 0, 2, 1),))),
     "a lone pod goes rather than a gang": (
         (0, 0, 0), 1, (_gang(1, (0, 1)), _lone(3, 2)), Harm(0, (Lost(0, 0, 1, 1),))),
     "one large pod goes rather than eight small ones": (

@@ -53,19 +53,19 @@ def test_no_plan_does_less_harm_than_the_least(semantics: Semantics) -> None:
 
 
 def test_the_harm_is_the_least_in_nearly_all_cases() -> None:
-    """Plans are least in 95 of 100 cases and evict at most 1.2 times the pods; none is missed or needless."""
+    """Plans are least in 95 of 100 cases and evict at most 1.5 times the pods; none is missed or needless."""
     figures = regret([both[Semantics.KEP] for both in _sample()])
     assert figures.equal >= 0.95 * figures.cases
     assert (figures.missed, figures.needless) == (0, 0)
-    assert max(figures.ratios) <= 1.2
+    assert max(figures.ratios) <= 1.5
 
 
 def test_groups_that_shrink_lose_the_least_in_nearly_all_cases() -> None:
-    """Plans are least in 95 of 100 cases and evict at most 1.2 times the pods; none is missed or needless."""
+    """Plans are least in 95 of 100 cases and evict at most 1.5 times the pods; none is missed or needless."""
     figures = regret(_shrinking())
     assert figures.equal >= 0.95 * figures.cases
     assert (figures.missed, figures.needless) == (0, 0)
-    assert max(figures.ratios) <= 1.2
+    assert max(figures.ratios) <= 1.5
 
 
 def test_the_cheapest_domain_is_cleared_in_nearly_all_cases() -> None:

@@ -19,7 +19,7 @@ class Criterion(StrEnum):
     """A part of harm; the caller chooses the order in which parts are compared."""
 
     VIOLATIONS = "violations"
-    # Priority by priority, which decides the highest priority too: work, then units, then pods.
+    # Priority by priority, which decides the highest priority too: work, then pods, then units.
     LEVELS = "levels"
     # The same without work, and the work of all priorities in one sum.
     COUNTS = "counts"
@@ -92,12 +92,12 @@ class _Model:
             case Criterion.VIOLATIONS:
                 self._keep_least(dict.fromkeys(self.over, 1))
             case Criterion.LEVELS | Criterion.COUNTS:
-                # One more unit is worse than any number of pods.
-                unit = sum(len(each.pods) for each in self.problem.units) + 1
+                # One more pod is worse than any number of units.
+                pod = len(self.problem.units) + 1
                 for kinds in self._levels():
                     if criterion is Criterion.LEVELS:
                         self._keep_least({self.going[kind]: kind.work for kind in kinds if kind.work})
-                    self._keep_least({self.going[kind]: unit + kind.pods for kind in kinds})
+                    self._keep_least({self.going[kind]: pod * kind.pods + 1 for kind in kinds})
             case Criterion.WORK:
                 self._keep_least({at: kind.work for kind, at in self.going.items() if kind.work})
 

@@ -90,12 +90,12 @@ class Problem(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """The number of evicted units and pods of one priority."""
+    """The number of evicted pods and units of one priority."""
 
     priority: int
     work: int
-    units: int
     pods: int
+    units: int
 
 
 class Harm(NamedTuple):
@@ -132,7 +132,7 @@ def harm(problem: Problem, rows: Collection[int]) -> Harm:
     for unit in gone:
         work[unit.priority] += unit.work
     over = sum(max(number - problem.left[name], 0) for name, number in charged.items())
-    return Harm(over, tuple(Lost(at, work[at], units[at], pods[at]) for at in sorted(units, reverse=True)))
+    return Harm(over, tuple(Lost(at, work[at], pods[at], units[at]) for at in sorted(units, reverse=True)))
 
 
 def problem_of(engine: Engine, target: Name | GroupKey, now: datetime) -> Problem:

@@ -264,7 +264,7 @@ class Chooser:
         fewest = sums.fewest(lists, level)
         order = np.argsort(fewest, kind="stable")
         if not least.levels[0].work:
-            order = order[fewest[order] <= least.levels[0].units]
+            order = order[fewest[order] <= least.levels[0].pods]
         likely = list(
             dict.fromkeys([*equal[:_MAX_SEARCHED].tolist(), *lists.nodes[order[:_MAX_SEARCHED]].tolist()])
         )

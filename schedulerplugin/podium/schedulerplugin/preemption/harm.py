@@ -5,11 +5,11 @@ order, and less is better:
 
 1. The pods that are evicted beyond what PodDisruptionBudgets allow. Their owners asked for that limit.
 2. The highest priority among the victims (the KEP's N). A priority is a promise about order.
-3. For each priority from the highest: the work that is lost, then the units, then their pods. Work is counted
+3. For each priority from the highest: the work that is lost, then the pods, then their units. Work is counted
    in accelerator-seconds since the start, or since the checkpoint that the workload declares (`CHECKPOINT`).
    A device of a claim counts as an accelerator does, and once for all victims that share the claim: for the
    highest priority among them, and then for the longest time. Accelerators are scarce, and simulated weeks
-   lose the least work with this order. Units count before pods, because a unit restarts as a whole.
+   lose the least work with this order. Pods count before units, as in kube-scheduler's own choice of a node.
 4. The start of the victims of the highest priority. A later start is less harm.
 5. The pods that the recreated victims would preempt in turn (the KEP's second principle; see `choice`).
 """
@@ -29,7 +29,7 @@ from podium.schedulerplugin.snapshot import Snapshot
 
 # The most accelerators and seconds that count for one pod. Sums over a cluster then fit 64 bits.
 _MOST_DEVICES, _MOST_SECONDS = 2**12, 2**31
-# Bits of a weight, for each priority: work above units above pods.
+# Bits of a weight, for each priority: work above pods above units.
 _WORK, _COUNT = 80, 32
 
 
@@ -38,8 +38,8 @@ class Level(NamedTuple):
 
     priority: int
     work: int
-    units: int
     pods: int
+    units: int
 
 
 class Harm(NamedTuple):
@@ -85,7 +85,7 @@ def harm(units: Units, victims: Rows, violations: int, now: int) -> Harm:
         # A claim of several victims counts with those of the highest priority.
         lost += sum(work for claim, work in shared.items() if claim not in counted)
         counted |= shared.keys()
-        levels.append(Level(priority, lost, len(here), len(rows)))
+        levels.append(Level(priority, lost, len(rows), len(here)))
     earliest = 0
     if levels:
         top = units.all_members(victims[units.priority[victims] == levels[0].priority])
@@ -175,7 +175,7 @@ def weights(units: Units, leads: Rows, now: int) -> UnitWeights:
     shifts = [(_WORK + 2 * _COUNT) * each for each in range(len(priorities))]
     sizes, work, levels = units.size[leads].tolist(), work_lost(units, leads, now).tolist(), level.tolist()
     of_units = [
-        ((lost << 2 * _COUNT) + (1 << _COUNT) + size) << shifts[each]
+        ((lost << 2 * _COUNT) + (size << _COUNT) + 1) << shifts[each]
         for size, each, lost in zip(sizes, levels, work, strict=True)
     ]
     rows, members = units.members_of(leads)

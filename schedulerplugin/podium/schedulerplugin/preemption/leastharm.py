@@ -195,10 +195,10 @@ def _on_cheapest_nodes(pool: UnitPool, units: Units, kinds: PodKinds, now: int) 
     priority = units.priority[pool.leads]
     levels, level = np.unique(priority, return_inverse=True)
     # A unit outweighs all units of lower priority on its nodes; each of its pods has a share of the weight.
-    # Of one priority the work decides.
-    work = work_lost(units, pool.leads, now)
-    importance = 0.001 + work / max(int(work.max(initial=0)), 1)
-    loss = (importance * 0.001 ** (len(levels) - 1 - level) / units.size[pool.leads])[pool.owner]
+    # Of one priority the work decides, then the number of pods.
+    work, size = work_lost(units, pool.leads, now), units.size[pool.leads]
+    share = 0.001 / size.max(initial=1) + work / max(int(work.max(initial=0)), 1) / size
+    loss = (share * 0.001 ** (len(levels) - 1 - level))[pool.owner]
     lost = np.bincount(pool.node, loss, len(kinds.nodes))
     empty = pool.room(np.ones(len(pool.leads), np.bool_))
     chosen = np.zeros(len(kinds.nodes), np.bool_)

@@ -307,12 +307,12 @@ class VictimSums:
             here = victims[:, at] & (lists.priority[:, at] == priority)
             work = np.where(here, lost[:, at], 0).sum(axis=0)
             at, here, least = at[work == work.min()], here[:, work == work.min()], int(work.min())
-            number = np.where(here, 1 + units.surplus_count[leads[:, at]], 0).sum(axis=0)
-            at, here, fewest = at[number == number.min()], here[:, number == number.min()], int(number.min())
             pods = np.where(here, units.size[leads[:, at]] + units.surplus_count[leads[:, at]], 0).sum(axis=0)
-            at = at[pods == pods.min()]
+            at, here, fewest = at[pods == pods.min()], here[:, pods == pods.min()], int(pods.min())
+            number = np.where(here, 1 + units.surplus_count[leads[:, at]], 0).sum(axis=0)
+            at = at[number == number.min()]
             if fewest:
-                levels.append(Level(priority, least, fewest, int(pods.min())))
+                levels.append(Level(priority, least, fewest, int(number.min())))
         going = victims[:, at]
         top = going & (lists.priority[:, at] == levels[0].priority)
         start = np.where(top, np.minimum(units.start[leads[:, at]], now), NO_START).min(axis=0)
@@ -321,7 +321,7 @@ class VictimSums:
         return found, lists.nodes[at[start == latest]], found.pods == 1 and not lost.any()
 
     def fewest(self, lists: VictimLists, level: int) -> Int64s:
-        """Return for each node a number of units of a priority that every plan there needs at least."""
+        """Return for each node a number of pods of a priority that every plan there evicts at least."""
         fewest = np.zeros(len(lists.nodes), np.int64)
         lower, top = lists.potential & (lists.priority < level), lists.potential & (lists.priority == level)
         for amounts, lack in zip(lists.amounts, self._missing.values(), strict=True):

@@ -85,13 +85,13 @@ def test_6_the_smallest_name_of_equal_nodes_is_chosen(semantics: Semantics) -> N
     assert ties == ("n1", "n2")
 
 
-def two_pods_or_a_group() -> list[Any]:
-    """Return a group of 4 pods in n1 and n3, two lone pods in n2, and a pod that needs n1 or n2."""
+def two_pods_or_a_group(elsewhere: int = 3) -> list[Any]:
+    """Return a group in n1 and n3, two lone pods in n2, and a pod that needs n1 or n2."""
     return [
         node("n1"),
         node("n2"),
         node("n3", 0),
-        [group("g", 1, 1, whole=True), gang("g", ["n1", "n3", "n3"], 0, priority=1)],
+        [group("g", 1, 1, whole=True), gang("g", ["n3"] * elsewhere, 0, priority=1)],
         low("g-x", "n1", group="g"),
         [low("b", "n2", 1, 2), low("c", "n2", 1, 2)],
         pod("high", 4, 5),
@@ -104,10 +104,16 @@ def test_the_sum_of_1_37_counts_every_pod_of_a_group_wherever_it_runs() -> None:
     assert cost == Cost(0, 1, 2 * (1 + SHIFT), 2, -(SECONDS - 60))
 
 
-def test_one_group_is_less_harm_than_two_units_of_its_priority() -> None:
+def test_two_lone_pods_are_less_harm_than_a_group_of_four_of_their_priority() -> None:
     cost, ties = cost_of(two_pods_or_a_group())
+    assert ties == ("n2",)
+    assert cost == Harm(0, (Level(1, 0, pods=2, units=2),), -(SECONDS - 60))
+
+
+def test_one_group_is_less_harm_than_as_many_lone_pods_of_its_priority() -> None:
+    cost, ties = cost_of(two_pods_or_a_group(elsewhere=1))
     assert ties == ("n1",)
-    assert cost == Harm(0, (Level(1, 0, 1, 4),), -(SECONDS - 60))
+    assert cost == Harm(0, (Level(1, 0, pods=2, units=1),), -(SECONDS - 60))
 
 
 # The seventh step: among equals, the plan whose victims, recreated, would preempt least.

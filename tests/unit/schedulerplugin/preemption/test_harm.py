@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.support.filters import builders
 from tests.support.preemption.clusters import NOW, time_of
-from tests.support.preemption.scene import SECONDS, engine_of, gang, group, node, of, planned, pod
+from tests.support.preemption.scene import SECONDS, engine_of, gang, group, node, of, planned, pod, victims
 from tests.unit.schedulerplugin.preemption.test_budgets import budget
 
 from podium.schedulerplugin.preemption.outcome import HarmLevel, Outcome, PlanHarm
@@ -143,3 +143,14 @@ def test_budgets_are_charged_by_the_victims_alone(semantics: Semantics) -> None:
     )
     assert plan.harm == harm_of(0, 0, (1, 1, 1))
     assert [unit.violatesBudget for unit in plan.victims] == [semantics is not Semantics.KEP]
+
+
+@pytest.mark.parametrize("members", [1, 2, 5])
+def test_lone_pods_go_rather_than_a_larger_gang_of_their_priority(members: int) -> None:
+    """Source: KEP-5710, "minimize (the cost of) preemptions"."""
+    nodes = [node(f"n{at}", 1) for at in range(50 + members)]
+    big = gang("big", [f"n{at}" for at in range(50)], 1, priority=1, ago=3_600)
+    lone = [pod(f"lone-{at}", 1, 1, node=f"n{50 + at}", ago=3_600) for at in range(members)]
+    preemptor = [group("high", 10, members), *gang("high", [None] * members, 1, priority=10)]
+    plan = planned(nodes, group("big", 1, 50, whole=True), big, lone, preemptor, by=of("high"))
+    assert victims(plan) == [f"lone-{at}" for at in range(members)]

