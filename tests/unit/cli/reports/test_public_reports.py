@@ -1,0 +1,201 @@
+"""Situations of public reports, rebuilt as small files, and what the answer must be.
+
+The reason of each row is from the report. The words are patterns: they state what a reader must learn, not a
+sentence. Blanks are one blank, and case does not count.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from tests.support.calling import call
+
+DATA = Path(__file__).with_name("data")
+
+
+class Report(NamedTuple):
+    """A public report: a command line of podium in the folder `data`, and its expected answer."""
+
+    name: str
+    source: str
+    reason: str
+    line: str
+    code: int = 0
+    values: Mapping[str, object] = {}
+    """Paths of the JSON report and their values; those of a list are compared without their order."""
+    words: Sequence[str] = ()
+    absent: Sequence[str] = ()
+
+
+REPORTS = (
+    Report(
+        "a rollout to a higher class preempts its own pods",
+        "kubernetes/kubernetes#109714",
+        "maxSurge creates all new pods at once; each preempts an old pod, two of them beyond the budget",
+        "whatif -f rollout-own-pods.yaml --add rollout-own-pods-new.yaml",
+        values={
+            "outcome": "FitsAfterPreemption",
+            "victims.name": ["alpine-5d-a", "alpine-5d-b", "alpine-5d-c"],
+            "harm.violations": 2,
+        },
+        words=["same Deployment|own pods|rollout"],
+    ),
+    Report(
+        "a pod sets a preemption policy without a class",
+        "kubernetes/kubernetes#123882",
+        "admission computes PreemptLowerPriority without a class; only a class with Never allows the field",
+        "admit -f policy-without-class.yaml",
+        3,
+        {"results.allowed": [False], "results.code": [403]},
+        ["PreemptionPolicy .Never. must not be provided", "class[^.]*Never|Never[^.]*class"],
+    ),
+    Report(
+        "the kubelet ended a pod for a critical pod",
+        "kubernetes/kubernetes#140653",
+        "status.reason Preempting is the kubelet's; the pod never runs again, so it has to be deleted",
+        "why pod kube-admission/kube-admission-5f9b89fdb5-bbpsp -f kubelet-preempted.yaml",
+        values={"state": "Finished", "departures.by": ["KubeletCriticalPod"]},
+        words=["kubelet", "critical pod", "delete|recreate|replace"],
+        absent=["preempted by (the )?(kube-|default-)?scheduler"],
+    ),
+    Report(
+        "a pod with the policy Never waits beside pause pods",
+        "kubernetes/autoscaler#4111",
+        "pause pods have a lower priority, and stay, because the class of the pod never preempts",
+        "why pod default/web -f never-beside-pause-pods.yaml",
+        values={"state": "Waiting", "prospect.outcome": "NotEligible"},
+        words=["preemptionPolicy.{0,4}Never", "class"],
+    ),
+    Report(
+        "a claim keeps the node that was selected for a preempted pod",
+        "kubernetes/kubernetes#112347",
+        "an unbound claim with selected-node n1 excludes n2, which is free; n1 is full of a higher priority",
+        "whatif -f selected-node.yaml --pod default/db-0",
+        3,
+        {"outcome": "DoesNotFit"},
+        ["selected-node"],
+    ),
+    Report(
+        "two victims on a node share one budget",
+        "kubernetes/kubernetes#82235",
+        "the second victim of n1 violates the budget, so n2 is cheaper despite its higher priority",
+        "whatif -f budget-of-both-victims.yaml --pod default/urgent --semantics 1.36",
+        values={
+            "outcome": "FitsAfterPreemption",
+            "placements.node": ["n2"],
+            "victims.name": ["batch-1", "batch-2"],
+            "harm.violations": 0,
+        },
+    ),
+    Report(
+        "a gang repels the pods that it preempts",
+        "kai-scheduler/KAI-Scheduler#2115",
+        "victims that leave no longer count for a required anti-affinity, so both nodes are cleared",
+        "whatif -f anti-affinity-victims.yaml --group default/train --semantics kep",
+        values={
+            "outcome": "FitsAfterPreemption",
+            "placements.node": ["n1", "n2"],
+            "victims.name": ["inference-0", "inference-1"],
+        },
+        words=["anti-affinity"],
+    ),
+    Report(
+        "a spread constraint needs room of headroom pods",
+        "kubernetes/kubernetes#117634",
+        "zone b would have a skew of 2, so the youngest headroom pod of zone a goes, though zone b has room",
+        "whatif -f spread-over-headroom.yaml --add spread-over-headroom-new.yaml",
+        values={
+            "outcome": "FitsAfterPreemption",
+            "placements.node": ["a1"],
+            "victims.name": ["headroom-1"],
+        },
+        words=["topology spread|skew"],
+    ),
+    Report(
+        "the nominated node became unreachable",
+        "kubernetes/kubernetes#92600",
+        "the pod does not wait for a node that no preemption mends, so node b is preempted",
+        "whatif -f nominated-node-tainted.yaml --pod default/high --semantics 1.37",
+        values={
+            "outcome": "FitsAfterPreemption",
+            "placements.node": ["b"],
+            "victims.name": ["mid"],
+        },
+    ),
+    Report(
+        "a gang Job has parallelism 0",
+        "kubernetes/kubernetes#140188",
+        "1.37.0 counts a minCount that is left out as at least 1, so the Job is stored",
+        "admit -f gang-of-no-parallelism.yaml --kubernetes 1.37 --feature-gates WorkloadWithJob=true",
+        values={"results.allowed": [True]},
+        absent=["minCount[^.]*must be", "parallelism[^.]*must be"],
+    ),
+    Report(
+        "two classes are the global default",
+        "kubernetes/kubernetes#54690",
+        "pods without a class get the lower of both values (kubernetes/kubernetes#59987)",
+        "audit -f two-defaults.yaml",
+        words=["default-class-duplicate", "normal", "standard", "lowe(r|st)|smalle(r|st)"],
+        absent=["No findings"],
+    ),
+    Report(
+        "a node is at its limit of volumes",
+        "volcano-sh/volcano#3191",
+        "the limit of attached volumes is met by removing the pod with the volume; n2 is cordoned",
+        "whatif -f volume-limit.yaml --pod default/high",
+        values={
+            "outcome": "FitsAfterPreemption",
+            "placements.node": ["n1"],
+            "victims.name": ["low"],
+        },
+        words=["max(imum)? volume count"],
+    ),
+    Report(
+        "an Indexed Job is no gang after the upgrade",
+        "kubernetes/enhancements#6153",
+        "1.36 makes a gang of an Indexed Job by its shape; 1.37 needs spec.scheduling; v1alpha2 goes",
+        "preflight -f gang-of-indexed-job.yaml --from 1.36 --to 1.37",
+        3,
+        words=["v1alpha2", "Job default/train[^.]*gang|gang[^.]*Job default/train", "spec.scheduling"],
+    ),
+    Report(
+        "a gang waits for its victim on the nominated node",
+        "kubernetes/kubernetes#138710",
+        "a group whose nominated node has a leaving victim is not eligible, though n2 could be preempted",
+        "whatif -f gang-waits-for-victim.yaml --group default/train --semantics 1.37",
+        3,
+        {"outcome": "NotEligible", "victims.name": []},
+        ["terminating pod on the nominated node"],
+    ),
+    Report(
+        "a default class is younger than the pods",
+        "grafana.com/blog, 24 July 2019: a production outage by pod priorities",
+        "pods from before the default have 0; each replacement gets its value and preempts another",
+        "audit -f default-after-the-pods.yaml",
+        words=["medium", "prod/ingester|2 pods", "priority 0|5000"],
+        absent=["No findings"],
+    ),
+)
+
+
+@pytest.mark.parametrize("report", REPORTS, ids=[report.name for report in REPORTS])
+def test_a_public_report_gets_the_right_answer(report: Report) -> None:
+    shown = call(f"podium {report.line}", DATA, COLUMNS="200", NO_COLOR="1")
+    text = re.sub(r"\s+", " ", shown.stdout + shown.stderr)
+    lacking = [pattern for pattern in report.words if not re.search(pattern, text, re.IGNORECASE)]
+    excess = [pattern for pattern in report.absent if re.search(pattern, text, re.IGNORECASE)]
+    assert (shown.code, lacking, excess) == (report.code, [], []), text
+    if report.values:
+        answer = call(f"podium {report.line} -o json", DATA).json
+        assert {path: _at(answer, path.split(".")) for path in report.values} == dict(report.values)
+
+
+def _at(value: object, path: Sequence[str]) -> object:
+    """Return what a path of keys leads to; that of a list is the sorted list of its items' values."""
+    if not path:
+        return value
+    if isinstance(value, list):
+        return sorted((_at(item, path) for item in value), key=str)
+    return _at(value.get(path[0]), path[1:]) if isinstance(value, dict) else None
