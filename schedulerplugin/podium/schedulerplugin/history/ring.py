@@ -160,6 +160,15 @@ class Ring:
             ours = [self._joined(theirs, plan) for plan in page.plans]
             page.replace(sorted([*theirs, *ours], key=lambda plan: plan.time)[-MAX_PLANS:])
 
+    def refused(self, draft: Draft) -> None:
+        """Drop an object that is refused for what it holds, so that those after it are written."""
+        page = self._page(draft)
+        if page is not None:
+            self.dropped += len(page.plans)
+            if page is self._pages[-1]:
+                self._pages.append(_RingObject((page.number + 1) % OBJECTS, page.sequence + 1))
+            self._pages.remove(page)
+
     def _add_or_merge(self, plan: RecordedPlan) -> None:
         """Add a plan at the end, or merge it into the plan that it resumes."""
         for page in self._pages:

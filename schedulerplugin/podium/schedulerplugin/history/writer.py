@@ -27,6 +27,8 @@ _PAUSE_SECONDS = 1.0
 # How long a new leader waits for the stored history, and how long a stopping leader writes.
 _RESTORE_SECONDS = 5.0
 _LAST_SECONDS = 2.0
+# The codes with which an API server refuses an object for what it holds, each time that it is sent.
+_OF_THE_OBJECT = (400, 413, 422)
 
 
 T = TypeVar("T")
@@ -129,6 +131,12 @@ class History:
             body = await fenced(self._remaining, lambda: self._send(draft))
         except StaleError as error:
             await self._meet(draft, error)
+            return True
+        except RefusedError as error:
+            if error.code not in _OF_THE_OBJECT:
+                raise
+            self._ring.refused(draft)
+            self._log_error(error)
             return True
         self._ring.saved(draft, jsontext.parse(body, _StoredRecord).metadata.resourceVersion)
         self._backoff.reset()

@@ -202,6 +202,19 @@ async def test_a_failed_write_is_logged_once_and_loses_no_plan(name: str, scene:
     assert f" {message} " in scene.logged[0]
 
 
+@pytest.mark.parametrize("code", [400, 413, 422])
+async def test_an_object_that_is_refused_for_ever_delays_no_other(code: int, scene: Scene) -> None:
+    await scene.history.restore()
+    scene.api.failures = [refusal("POST", code)]
+    async with scene.running():
+        scene.history.append(plan(0))
+        await scene.until(lambda: bool(scene.logged))
+        scene.history.append(plan(1))
+        await scene.until(lambda: scene.history.written)
+    assert scene.api.store.plans() == [plan(1)]
+    assert len(scene.logged) == 1
+
+
 async def test_a_list_that_is_refused_is_no_missing_resource(scene: Scene) -> None:
     """The error is the server's own, and the scheduler starts without a history."""
     scene.api.failures = [refusal("GET", 403)]
