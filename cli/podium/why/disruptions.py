@@ -220,7 +220,7 @@ def _of_condition(condition: Condition, trace: _Trace, reason: str) -> _Trace:
     if condition.reason == BY_SCHEDULER:
         scheduler, colon, _ = message.partition(": preempting")
         match = PREEMPTOR.search(message)
-        preemptor = EvictionPreemptor(kind=_KINDS.get(match[1], match[1]), uid=match[2]) if match else None
+        preemptor = _of_text(match[1], match[2], match[3]) if match else None
         name = scheduler if colon else ""
         # Only Podium names the preemptor in the message, whatever its schedulerName is.
         by = By.PODIUM if match else _scheduler(name)
@@ -229,6 +229,12 @@ def _of_condition(condition: Condition, trace: _Trace, reason: str) -> _Trace:
         return trace._replace(by=_by_kubelet(reason, message))
     by = _REASONS.get(condition.reason or "", By.OTHER)
     return trace._replace(by=by, message=message or condition.reason or "")
+
+
+def _of_text(kind: str, uid: str, name: str | None) -> EvictionPreemptor:
+    """Return the preemptor of a message; `name` is `NAMESPACE/NAME`, None for one of another namespace."""
+    namespace, _, own = (name or "").partition("/")
+    return EvictionPreemptor(kind=_KINDS.get(kind.lower(), kind), namespace=namespace, name=own, uid=uid)
 
 
 def _by_kubelet(reason: str, message: str) -> By:
@@ -252,7 +258,7 @@ def _of_event(event: Event, victims: Iterable[Victim]) -> _Trace | None:
     if event.reason == PREEMPTED:
         match = PREEMPTED_BY.match(message)
         if match is not None:
-            preemptor = EvictionPreemptor(kind=_KINDS.get(match[1].lower(), match[1]), uid=match[2])
+            preemptor = _of_text(match[1], match[2], match[4])
             trace = trace._replace(preemptor=preemptor, node=_node(match[3]))
         return trace._replace(by=_scheduler(event.reporter), scheduler=event.reporter)
     if event.reason == NOT_EVICTED:
@@ -352,8 +358,9 @@ def _departure(
 ) -> Departure:
     first, by = _earliest(traces), _by(traces)
     preemptors = [each.preemptor for each in traces if each.preemptor is not None]
-    preemptor = next((each for each in preemptors if each.name), preemptors[0] if preemptors else None)
-    if preemptor is not None and not preemptor.name:
+    # A record knows the priority too.
+    preemptor = max(preemptors, key=lambda each: (bool(each.name), each.priority is not None), default=None)
+    if preemptor is not None and (not preemptor.name or preemptor.priority is None):
         found = name_of(preemptor.uid)
         if found is not None and known(found.namespace):
             preemptor = msgspec.structs.replace(found, priority=found.priority or preemptor.priority)

@@ -17,10 +17,11 @@ PREEMPTED, NOT_EVICTED = "Preempted", "CannotEvict"
 EVICTIONS = frozenset((PREEMPTED, NOT_EVICTED, "Evicted", "Preempting", "TaintManagerEviction"))
 _EVICTED = ("Pod", "PodGroup")
 
-# `Preempted by pod <uid> on node <node>`: the message of an event from kube-scheduler, and from Podium.
-PREEMPTED_BY = re.compile(r"Preempted by (\S+) ([0-9A-Za-z-]+) on node ([^\s,.]+)")
-# The message of kube-scheduler in the condition DisruptionTarget, with the UID that Podium adds.
-PREEMPTOR = re.compile(r"a higher priority (\w+) \(UID ([^)\s]+)\)")
+# `Preempted by pod <uid> on node <node>`: the message of an event from kube-scheduler, and from Podium, which
+# adds its counts, and the name of a preemptor of the same namespace.
+PREEMPTED_BY = re.compile(r"Preempted by (\S+) ([0-9A-Za-z-]+) on node ([^\s,.]+)(?:.*, ([a-z0-9.-]+/\S+)$)?")
+# The message of kube-scheduler in the condition DisruptionTarget, with the UID and name that Podium adds.
+PREEMPTOR = re.compile(r"a higher priority (\w+) \(UID ([^)\s]+)\)(?:, (\S+/\S+))?")
 
 
 class Involved(msgspec.Struct, gc=False):

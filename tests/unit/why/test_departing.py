@@ -51,6 +51,16 @@ HANDS: dict[str, tuple[list[dict[str, Any]], By, str]] = {
         By.PODIUM,
         "Podium's scheduler preempted it",
     ),
+    "Podium, for a preemptor of its namespace": (
+        [pod("x", disrupted("PreemptionByScheduler", f"{BY_PODIUM}, a/high"), node="n1")],
+        By.PODIUM,
+        f"Podium's scheduler preempted it at {LATER} for Pod a/high.",
+    ),
+    "Podium, by an event for a preemptor of its namespace": (
+        [event("x", "Preempted", f"{EVENT_KUBE}, 2 pods in 1 unit, a/high", "podium-scheduler")],
+        By.PODIUM,
+        f"Podium's scheduler preempted it at {LATER} for Pod a/high.",
+    ),
     "kube-scheduler": (
         [pod("x", disrupted("PreemptionByScheduler", BY_KUBE), node="n1")],
         By.KUBE_SCHEDULER,

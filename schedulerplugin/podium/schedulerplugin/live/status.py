@@ -187,10 +187,7 @@ class Statuses:
             if pod.key in self._wanted:
                 self._wanted[pod.key] = self._wanted[pod.key]._replace(node="")
         self._keep_group(evict.key, _GroupNews(Attempt(UNSCHEDULABLE, evict.message)), LASTING_SECONDS)
-        self._tell_targets(
-            (unit for unit in evict.units if unit not in first.groups),
-            target_message(self._scheduler, evict.preemptor),
-        )
+        self._tell_targets((unit for unit in evict.units if unit not in first.groups), evict.preemptor)
 
     async def target(self, evict: Evict, unit: Unit) -> bool:
         """Report to a group at once that it is evicted; return whether the API server took the write.
@@ -201,7 +198,7 @@ class Statuses:
         if group is None:
             return False
         key = key_of(group)
-        news = _GroupNews(target=target_message(self._scheduler, evict.preemptor))
+        news = _GroupNews(target=target_message(self._scheduler, evict.preemptor, unit.namespace))
         self._note_news(key, news)
         for below in self._tree(key):
             if below != key:
@@ -226,7 +223,7 @@ class Statuses:
     def gave_up(self, evict: Evict, deleted: Collection[PodRef]) -> None:
         """Report to the target groups of a failed preemption that they stay, except those that lost pods."""
         lost = set(deleted)
-        self._tell_targets((unit for unit in evict.units if lost.isdisjoint(unit.pods)), "")
+        self._tell_targets((unit for unit in evict.units if lost.isdisjoint(unit.pods)), None)
 
     def withdraw(self, groups: Iterable[GroupKey]) -> None:
         """Report to groups that they stay."""
@@ -270,10 +267,12 @@ class Statuses:
     def _note_news(self, key: GroupKey, news: _GroupNews) -> None:
         self._news[key] = self._news.get(key, _GroupNews()).then(news)
 
-    def _tell_targets(self, units: Iterable[Unit], target: str) -> None:
+    def _tell_targets(self, units: Iterable[Unit], preemptor: Preemptor | None) -> None:
+        """Report to the groups among units that a preemptor evicts them; None: that they stay."""
         for unit in units:
             group = group_of(self._view, unit)
             if group is not None:
+                target = target_message(self._scheduler, preemptor, unit.namespace) if preemptor else ""
                 self._keep_group(key_of(group), _GroupNews(target=target))
 
     async def _write(self, key: Key) -> None:

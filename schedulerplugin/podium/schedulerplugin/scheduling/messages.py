@@ -9,9 +9,10 @@ condition removes it.
 A message is `0/N nodes are available: ...` (what refuses the entry without preemption) and `preemption: ...`
 (the result of the search for victims). Pods of other tenants are counted, never named.
 
-One event reports a preemption, where kube-scheduler writes one for each victim. The event is in the namespace
-of the first victim. Its readers need not know anything of the preemptor's namespace, so the preemptor is
-named by its UID. The same event has the same token in every process and every time.
+One event reports a preemption for each unit, where kube-scheduler writes one for each victim. A condition or
+an event names the preemptor by its UID, as kube-scheduler does, because its readers need not know anything of
+the preemptor's namespace. In the preemptor's own namespace its name follows the UID. The same event has the
+same token in every process and every time.
 """
 
 from collections.abc import Iterable, Mapping
@@ -78,7 +79,7 @@ def unscheduled_condition(reason: str, message: str, pod: Schedulable, now: date
 
 def target_condition(scheduler: str, preemptor: Preemptor, pod: Schedulable, now: datetime) -> Condition:
     """Return the condition DisruptionTarget True of a victim; `scheduler` is our schedulerName."""
-    message = target_message(scheduler, preemptor)
+    message = target_message(scheduler, preemptor, pod.metadata.namespace or "")
     return _of_pod(Condition(DISRUPTION_TARGET, "True", BY_SCHEDULER, message), pod, now)
 
 
@@ -88,12 +89,15 @@ def withdrawn_condition(pod: Schedulable, now: datetime) -> Condition:
     return _of_pod(Condition(DISRUPTION_TARGET, "False", BY_SCHEDULER, message), pod, now)
 
 
-def target_message(scheduler: str, preemptor: Preemptor) -> str:
-    """Return kube-scheduler's message with the preemptor's UID.
+def target_message(scheduler: str, preemptor: Preemptor, namespace: str) -> str:
+    """Return kube-scheduler's message for a victim of a namespace, with the preemptor's UID."""
+    uid, name = preemptor.uid, _name_in(namespace, preemptor)
+    return f"{scheduler}: preempting to accommodate a higher priority {preemptor.kind} (UID {uid}){name}"
 
-    A victim's owner need not know whose preemptor it is.
-    """
-    return f"{scheduler}: preempting to accommodate a higher priority {preemptor.kind} (UID {preemptor.uid})"
+
+def _name_in(namespace: str, preemptor: Preemptor) -> str:
+    """Return the preemptor's name after a comma, empty if the namespace is not its own."""
+    return f", {namespace}/{preemptor.name}" if namespace == preemptor.namespace else ""
 
 
 def group_conditions(
@@ -264,7 +268,8 @@ def preempted_events(view: ClusterReader, evict: Evict) -> list[EventDraft]:
     text = f"Preempted by {preemptor.kind} {preemptor.uid} on node {evict.domain}, {gone}{lost}"
     drafts = []
     for unit in evict.units:
-        note = _event(unit.pods[0], "Normal", PREEMPTED, "Preempting", text)
+        named = f"{text}{_name_in(unit.namespace, preemptor)}"
+        note = _event(unit.pods[0], "Normal", PREEMPTED, "Preempting", named)
         # A leader that resumes the plan counts only the remaining victims.
         note = msgspec.structs.replace(note, token=f"{unit.uid}/{PREEMPTED}/{preemptor.uid}")
         group = group_of(view, unit)

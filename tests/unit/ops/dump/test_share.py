@@ -410,6 +410,8 @@ def test_under_pseudonyms_a_message_keeps_preemptor_and_victim_only() -> None:
     renamed = Filter(frozenset(), RENAME, past=True)
     doomed = DOOMED.replace("7-8", RENAME("7-8"))
     assert _messages(renamed, MARKED) == [None, doomed, None]
+    named = {"type": "DisruptionTarget", "message": f"{DOOMED}, team/train"}
+    assert renamed.share(msgspec.convert(named, Condition))["message"] == doomed
     unnamed = {"type": "DisruptionTarget", "message": "corp: preempting to accommodate a higher priority pod"}
     renamed_words = renamed.share(msgspec.convert(unnamed, Condition))["message"]
     assert renamed_words == f"{RENAME('corp')}: preempting to accommodate a higher priority pod"
@@ -418,7 +420,7 @@ def test_under_pseudonyms_a_message_keeps_preemptor_and_victim_only() -> None:
             "metadata": {"name": "train-0.17", "namespace": "team"},
             "involvedObject": {"kind": "Pod", "namespace": "team", "name": "train-0", "uid": "1-2"},
             "reason": "Preempted",
-            "message": "Preempted by pod 7-8 on node node-1",
+            "message": "Preempted by pod 7-8 on node node-1, 2 pods in 1 unit, team/train",
             "source": {"component": "corp-scheduler"},
             "reportingComponent": "kubelet",
         },

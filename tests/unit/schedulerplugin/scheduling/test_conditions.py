@@ -81,16 +81,17 @@ def test_a_condition_keeps_the_time_of_its_flip(status: str, moment: str) -> Non
 
 
 @pytest.mark.parametrize("kind", ["pod", "podgroup"])
-def test_the_condition_of_a_victim_names_the_preemptor(kind: str) -> None:
-    """The message has the UID: the preemptor's name may be of another tenant."""
+@pytest.mark.parametrize(("namespace", "name"), [("secret", ""), ("team", ", team/mine")])
+def test_the_condition_of_a_victim_names_the_preemptor(kind: str, namespace: str, name: str) -> None:
+    """The message has the UID. A preemptor of another namespace may be of another tenant, so has no name."""
     condition = target_condition(
-        "podium-scheduler", Preemptor(kind, "secret", "name", "1-2", 7), pod_of(), NOW
+        "podium-scheduler", Preemptor(kind, namespace, "mine", "1-2", 7), pod_of(), NOW
     )
     assert condition == Condition(
         "DisruptionTarget",
         "True",
         "PreemptionByScheduler",
-        f"podium-scheduler: preempting to accommodate a higher priority {kind} (UID 1-2)",
+        f"podium-scheduler: preempting to accommodate a higher priority {kind} (UID 1-2){name}",
         SINCE,
         3,
     )

@@ -1,4 +1,4 @@
-"""Events in kube-scheduler's form, one a plan, and no name of a preemptor in a victim's namespace."""
+"""Events in kube-scheduler's form, one a unit, which name a preemptor in its own namespace only."""
 
 import pytest
 from tests.unit.schedulerplugin.scheduling.test_conditions import OURS, group_with
@@ -67,6 +67,15 @@ def test_a_preemption_has_one_event_for_each_unit(plan: Evict, kind: str, rest: 
         assert (note.reason, note.action) == ("Preempted", "Preempting")
         assert note.text == f"Preempted by podgroup uid-mine {rest}"
         assert "secret" not in note.text + note.token
+
+
+def test_the_preemptor_is_named_in_its_own_namespace_only() -> None:
+    """kube-scheduler's text comes first, so tools that match it still do."""
+    state = ClusterState(native_served=True)
+    state.apply(group_with())
+    plan = evict(GROUP, LONE)._replace(preemptor=PREEMPTOR._replace(namespace="team"))
+    text = "Preempted by podgroup uid-mine on node cluster, 3 pods in 2 units"
+    assert [note.text for note in messages.preempted_events(state, plan)] == [f"{text}, team/mine", text]
 
 
 def test_of_a_group_that_is_gone_a_pod_is_told() -> None:

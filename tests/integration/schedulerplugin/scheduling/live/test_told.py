@@ -57,7 +57,7 @@ def test_a_group_says_how_it_fares(sandbox: Sandbox) -> None:
 
 
 def test_one_event_tells_of_a_plan(sandbox: Sandbox) -> None:
-    """The event has the preemptor's UID; Scheduled and FailedScheduling events have upstream's form."""
+    """The event has the preemptor's UID and name; other events have upstream's form."""
     sandbox.nodes(1)
     sandbox.running_gang("low", ["n0", "n0"], 2, 1, whole=True)
     made = sandbox.pod("high", 2, 5)
@@ -65,7 +65,7 @@ def test_one_event_tells_of_a_plan(sandbox: Sandbox) -> None:
     sandbox.until(lambda: events(sandbox, "Preempted"), "the plan is in an event")
     (event,) = events(sandbox, "Preempted")
     uid = made["metadata"]["uid"]
-    assert event["note"] == f"Preempted by pod {uid} on node {node}, 2 pods in 1 unit"
+    assert event["note"] == f"Preempted by pod {uid} on node {node}, 2 pods in 1 unit, {sandbox.name}/high"
     assert (event["regarding"]["kind"], event["regarding"]["name"]) == ("PodGroup", "low")
     sandbox.until(lambda: events(sandbox, "Scheduled"), "the bind is in an event")
     (bound,) = events(sandbox, "Scheduled")

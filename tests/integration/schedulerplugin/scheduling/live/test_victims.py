@@ -23,7 +23,7 @@ OF_A_JOB = {
 
 
 def test_a_jobs_pods_are_told_why_before_the_first_is_deleted(sandbox: Sandbox) -> None:
-    """The order is that of KEP-4832; the condition has the preemptor's UID."""
+    """The order is that of KEP-4832; the condition has the preemptor's UID and name."""
     sandbox.nodes(1)
     for index in range(4):
         sandbox.pod(f"low-{index}", 1, 1, node="n0", metadata=OF_A_JOB)
@@ -33,7 +33,7 @@ def test_a_jobs_pods_are_told_why_before_the_first_is_deleted(sandbox: Sandbox) 
     calls = [call for call in sandbox.calls(end="(/status)?") if call.method == "DELETE" or call in marks]
     assert [call.method for call in calls] == ["PATCH"] * 4 + ["DELETE"] * 4
     uid = made["metadata"]["uid"]
-    text = f"{NAME}: preempting to accommodate a higher priority pod (UID {uid})"
+    text = f"{NAME}: preempting to accommodate a higher priority pod (UID {uid}), {sandbox.name}/high"
     assert all(text in call.body.decode() for call in marks)
 
 
