@@ -6,7 +6,8 @@ therefore comes with a text that tells its source.
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
-from datetime import UTC, datetime
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import click
@@ -101,7 +102,7 @@ class Assumptions(NamedTuple):
         return Basis(semantics, why, written(at), at_why, source, unknown, settings, approximation)
 
 
-def moment(asked: str | None, view: ClusterReader, clock: datetime, *, live: bool) -> PlanTime:
+def moment(asked: str | None, loaded: Loaded, clock: datetime, *, live: bool) -> PlanTime:
     """Return the time: as requested, now for a live cluster, else the newest in the input.
 
     Raises click.UsageError for an invalid time.
@@ -113,7 +114,7 @@ def moment(asked: str | None, view: ClusterReader, clock: datetime, *, live: boo
         return PlanTime(parsed, "set by --now")
     if live:
         return PlanTime(clock, "the time of reading")
-    for text in sorted(set(_times(view)), reverse=True):
+    for text in sorted({*_times(loaded.state), *_written(*loaded.event_times)}, reverse=True):
         newest = _parsed(text)
         if newest is not None:
             return PlanTime(newest, "the newest time in the input")
@@ -121,12 +122,23 @@ def moment(asked: str | None, view: ClusterReader, clock: datetime, *, live: boo
 
 
 def _times(view: ClusterReader) -> Iterator[str]:
-    """Yield every time of a past event in the input, as written."""
+    """Yield every time of the cluster's past, as written.
+
+    A deletionTimestamp is the end of a grace period, which began in the past.
+    """
     for pod in view.pods.values():
         status = pod.status if isinstance(pod, Schedulable) else None
         yield from _written(pod.metadata.creationTimestamp, status.startTime if status is not None else None)
-        for condition in (status.conditions if status is not None else None) or ():
-            yield from _written(condition.lastTransitionTime)
+        due = _parsed(pod.metadata.deletionTimestamp or "")
+        if due is not None:
+            with suppress(OverflowError):
+                yield written(due - timedelta(seconds=max(0, pod.metadata.deletionGracePeriodSeconds or 0)))
+        yield from _written(
+            *(each.lastTransitionTime for each in (status.conditions if status else None) or ())
+        )
+    for node in view.nodes.values():
+        conditions = (node.status.conditions if node.status is not None else None) or ()
+        yield from _written(*(each.lastTransitionTime for each in conditions))
     for objects in (view.groups, view.nodes, view.budgets, view.classes):
         yield from _written(*(each.metadata.creationTimestamp for each in objects.values()))
 

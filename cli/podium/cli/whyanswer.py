@@ -25,6 +25,7 @@ from podium.text import some
 if TYPE_CHECKING:
     from podium.cli.whyinput import WhyData
     from podium.schedulerplugin.preemption.outcome import Plan
+    from podium.schedulerplugin.settings import Settings
     from podium.why.explain import Begin, WhyInput
     from podium.why.model import Account
 
@@ -59,13 +60,15 @@ class WhyAnswer(NamedTuple):
     planned: ProspectPlan | None = None
 
 
-def draft_account(question: WhyQuery, read: "WhyData", begin: "Begin | None" = None) -> "Account | None":
-    """Return the account from the data read so far."""
+def draft_account(
+    question: WhyQuery, read: "WhyData", now: datetime, begin: "Begin | None" = None
+) -> "Account | None":
+    """Return the account at a time, from the data read so far."""
     from podium.why import explain  # noqa: PLC0415 - numpy takes 0.1 s to import
 
     target = _target(question, read.near.state)
     rules = whatifinput.choose_rules(None, target, read.near, live=question.live)
-    found = account_input(question, read, rules)
+    found = account_input(question, read, rules, now)
     found = found if begin is None else found._replace(engine=begin)
     return explain.explain_target(target, found)
 
@@ -75,24 +78,34 @@ def explain_query(
 ) -> WhyAnswer:
     """Return the account from all data, with a plan if that adds information.
 
-    `begin` makes engines; without it they are created here. Raises PodiumError.
+    `begin` makes engines; without it they are created here. The plan is for the time of the `clock` on a live
+    cluster, else for the newest time of the input. Raises PodiumError.
     """
     from podium.schedulerplugin.engine import Engine  # noqa: PLC0415 - numpy takes 0.1 s to import
     from podium.schedulerplugin.preemption.outcome import Outcome, TenantNames, full_name  # noqa: PLC0415 - numpy takes 0.1 s to import
     from podium.why import devices, explain  # noqa: PLC0415 - numpy takes 0.1 s to import
 
-    account = draft_account(question, read, begin)
+    engines: dict[tuple[int, Settings, int], Engine] = {}
+
+    def engine_of(view: ClusterReader, settings: "Settings", minor: int) -> Engine:
+        """Return one engine for the account and the plan, because making one takes seconds."""
+        key = id(view), settings, minor
+        if key not in engines:
+            engines[key] = (begin or Engine)(view, settings, minor)
+        return engines[key]
+
+    moment = whatifinput.moment(None, read.whole or read.near, clock, live=question.live)
+    account = draft_account(question, read, moment.at, engine_of)
     if account is None or not explain.wants_room(account):
         return WhyAnswer(account)
     if read.whole is None:
         return WhyAnswer(_without_plan(account, read.why_not))
     state = read.whole.state
     namer = TenantNames(state, question.tenant).name if question.tenant is not None else full_name
-    moment = whatifinput.moment(None, state, clock, live=question.live)
     target = _target(question, state)
     assumed = assume(target, read.whole, moment, of_file(question.config), live=question.live)
     try:
-        engine = (begin or Engine)(state, assumed.chosen.settings, assumed.rules.minor)
+        engine = engine_of(state, assumed.chosen.settings, assumed.rules.minor)
         made = engine.plan(target, moment.at, namer)
     except PodiumError as error:
         # Between two readings of a live cluster the pod was bound, or deleted.
@@ -116,8 +129,8 @@ def _without_plan(account: "Account", why_not: str) -> "Account":
     return msgspec.structs.replace(account, unknown=unknown)
 
 
-def account_input(question: WhyQuery, read: "WhyData", rules: ChosenSemantics) -> "WhyInput":
-    """Return the input of an account."""
+def account_input(question: WhyQuery, read: "WhyData", rules: ChosenSemantics, now: datetime) -> "WhyInput":
+    """Return the input of an account at a time."""
     from podium.api.schedulable import Schedulable  # noqa: PLC0415 - as below
     from podium.groups.messages import ServerInfo  # noqa: PLC0415 - numpy takes 0.1 s to import
     from podium.why.claims import awaits_claims  # noqa: PLC0415 - numpy takes 0.1 s to import
@@ -139,12 +152,14 @@ def account_input(question: WhyQuery, read: "WhyData", rules: ChosenSemantics) -
         view=state,
         unread=frozenset(kind for kind in Kind if whatifinput.not_known(read.near, (kind,))),
         past=read.past,
-        known=read.known if tenant is None else tenant.__eq__,
+        known=tenant.__eq__ if tenant is not None else read.known,
         name_of=names(views),
         unknown=(*read.unknown, *whatifinput.not_known(read.near, (*_FACTS, *claims))),
         rules=PriorityRules(chosen.settings, server, classes),
         settings=chosen.sentence,
         minor=rules.minor,
+        now=now,
+        cluster=read.whole.state if read.whole is not None else None,
         owners_read=not question.live or bool(state.owners),
     )
 

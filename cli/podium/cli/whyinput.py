@@ -132,6 +132,7 @@ def from_files(files: InputFiles, scope: Scope = WHOLE) -> WhyData:
     documents = rest(read_documents(files, notes))
     loaded = load_state(documents, strict=files.strict, reads=SCHEDULING_READS, notes=notes, scope=scope)
     inputs.say_notes(notes)
+    loaded = loaded._replace(event_times=[time for event in heap.events for time in event.times])
     unread = {kind: _NO_PAST for kind in _PAST_KINDS if kind not in heap.listed} | heap.unread
     read = WhyData(loaded, heap.past(), _missing(unread, *_PAST_KINDS), _everybody)
     return _with_whole(read, loaded)
@@ -220,9 +221,12 @@ async def _may_list(connection: "Connection", namespace: str) -> bool:
 
 
 def _with_whole(read: WhyData, loaded: Loaded) -> WhyData:
-    """Return the data with the whole cluster, or with the reason why it is not whole."""
+    """Return the data with the whole cluster, or with the reason why it is not whole.
+
+    A reader of the whole cluster may list the pods of all namespaces, and so see their names.
+    """
     try:
         whatifinput.check_whole(loaded)
     except PodiumError as error:
         return read._replace(why_not=str(error))
-    return read._replace(whole=loaded)
+    return read._replace(whole=loaded, known=_everybody)

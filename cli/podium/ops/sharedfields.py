@@ -133,7 +133,8 @@ PLAIN_FIELDS = words_of("""
     preemptionPolicy restartPolicy startupPolicy startupPolicyOrder disruptionMode phase kubeletVersion
     minAvailable maxUnavailable operator type status reason requests limits overhead allocatable
     allocatedResources resources quantity basic protocol effect whenUnsatisfiable nodeAffinityPolicy
-    nodeTaintsPolicy accessModes startTime firstTimestamp eventTime time mode result agreement accelerators
+    nodeTaintsPolicy accessModes startTime firstTimestamp lastTimestamp lastObservedTime eventTime time
+    mode result agreement accelerators
     action bindMountOptions declaredFeatures terminalState capacity maximumVolumeSize volumeMode
     volumeBindingMode allocationMode resource source allocationTimestamp version versions skipNodeOperations
     bindingConditions bindingFailureConditions extendedResourceName default validValues min max step counters

@@ -7,6 +7,7 @@ not taken for good news. A report needs only the namespace of the queried object
 import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from podium.api.core import Pod
@@ -21,7 +22,7 @@ from podium.groups.trees import group_at, lineage, members_below, root_key, tree
 from podium.rules.audit.divergent import policy_fix, priority_fix
 from podium.rules.audit.survey import topmost_owners
 from podium.schedulerplugin.engine import Engine
-from podium.schedulerplugin.preemption.intents import DISRUPTION_TARGET
+from podium.schedulerplugin.preemption.intents import DISRUPTION_TARGET, stored_nomination
 from podium.schedulerplugin.preemption.outcome import Plan
 from podium.schedulerplugin.preemption.target import Blocker, PlacementTarget, Unplaceable
 from podium.schedulerplugin.scheduling.evictioncycles import identity_of_group, workload_of
@@ -44,6 +45,7 @@ from podium.why.model import (
     Wait,
 )
 from podium.why.pending import NOT_READ, MissingInput, Pending, waits
+from podium.why.reservations import Surroundings, reserved_waits
 
 # A caller that queries many objects of one cluster caches its engines.
 Begin = Callable[[ClusterReader, Settings, int], Engine]
@@ -56,9 +58,10 @@ _DEVICES = {Kind.RESOURCE_CLAIM, Kind.DEVICE_CLASS, Kind.RESOURCE_SLICE}
 
 
 class WhyInput(NamedTuple):
-    """The data read for the report on one pod or group.
+    """The data read for the report on one pod or group, at the time `now`.
 
-    `view` holds at least its namespace, except for the kinds in `unread`. `known` says for which namespaces
+    `view` holds at least its namespace, except for the kinds in `unread`, and `cluster` the whole cluster,
+    None if only a part was read. `known` says for which namespaces
     names may be shown, and `name_of` finds a preemptor by its UID. `unknown` lists what could not be read,
     each with the reason. `minor` is the minor version of the engine's arithmetic; `engine` makes an engine
     for a view. `settings` names the settings in `rules` and their source. `owners_read` says whether `view`
@@ -73,6 +76,8 @@ class WhyInput(NamedTuple):
     unknown: tuple[str, ...]
     rules: PriorityRules
     minor: int
+    now: datetime
+    cluster: ClusterReader | None = None
     engine: Begin = Engine
     settings: str = ""
     owners_read: bool = True
@@ -179,7 +184,7 @@ def _of_pod(pod: Schedulable, reading: WhyInput) -> Account:
     fix = judged.fix if judged is not None else ""
     peers = list(view.members(key).values()) if key is not None else ()
     pending = Pending([pod], None, fix, _provisioning([pod], reading), peers)
-    waiting = _waits(name, pending, reading) if state is RunState.WAITING else ()
+    waiting = _waits(name, pending, victims, reading) if state is RunState.WAITING else ()
     subject = Subject(
         kind="Pod",
         namespace=name[0],
@@ -218,7 +223,7 @@ def _of_group(key: GroupKey, reading: WhyInput) -> Account | None:
     ]
     gone = departures(pods, group, victims, reading.past, reading.known, reading.name_of)
     state = group_state(by_state, found)
-    waiting = _waits(key, pending, reading) if state is RunState.WAITING else ()
+    waiting = _waits(key, pending, victims, reading) if state is RunState.WAITING else ()
     subject = Subject(
         kind=key.kind,
         namespace=key.namespace,
@@ -262,14 +267,34 @@ def _account(  # noqa: PLR0917 - the parts of an account, in its order
     )
 
 
-def _waits(target: Target, pending: Pending, reading: WhyInput) -> tuple[Wait, ...]:
+def _waits(
+    target: Target, pending: Pending, victims: Iterable[Victim], reading: WhyInput
+) -> tuple[Wait, ...]:
     view = reading.view
     found = _verdict(target, pending, reading)
-    nodes: defaultdict[str, list[Pod]] = defaultdict(list)
-    for pod in view.pods.values():
-        nodes[pod.spec.nodeName or ""].append(pod)
-    others = list(waits(pending, found, nodes))
+    uids = {each.uid for each in victims} - {""}
+    reserved = reserved_waits(target, _placed_together(target, pending, view), uids, _surroundings(reading))
+    others = list(waits(pending, found, reserved))
     return tuple(with_claims(others, claim_waits(pending.pods, view, reading.unread)))
+
+
+def _placed_together(target: Target, pending: Pending, view: ClusterReader) -> Sequence[Schedulable]:
+    """Return the pods that wait with those of a target: of its group and tree."""
+    native = view.native_served
+    key = target if isinstance(target, GroupKey) else membership(pending.pods[0], native_served=native)
+    if key is None or group_at(view, key) is None:
+        return pending.pods
+    members = members_below(view, root_key(view, key))
+    return [pod for pod in members if pod.pending and isinstance(pod, Schedulable)]
+
+
+def _surroundings(reading: WhyInput) -> Surroundings:
+    """Return what decides on reservations; an engine is made only if a pod has one."""
+    view = reading.view if reading.cluster is None else reading.cluster
+    pods = (pod for pod in view.pods.values() if isinstance(pod, Schedulable))
+    needed = reading.cluster is not None and any(map(stored_nomination, pods))
+    engine = reading.engine(view, reading.rules.settings, reading.minor) if needed else None
+    return Surroundings(view, engine, reading.past.events, reading.known, reading.now)
 
 
 def _verdict(

@@ -6,7 +6,7 @@ from the scheduler's message: the scheduler saw the cluster when it tried.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from podium.api.core import DEFAULT_SCHEDULER, PODIUM_SCHEDULER, Pod
@@ -14,16 +14,14 @@ from podium.api.groups import GROUP_SCHEDULED, INITIALLY_SCHEDULED, PodGroup
 from podium.api.meta import Condition
 from podium.api.schedulable import Schedulable
 from podium.groups.messages import not_counting
-from podium.schedulerplugin.preemption.intents import is_leaving, stored_nomination
 from podium.schedulerplugin.preemption.target import Blocker, PlacementTarget, Unplaceable
 from podium.schedulerplugin.scheduling.messages import POD_SCHEDULED, SCHEDULER_ERROR
-from podium.text import count, some
+from podium.text import some
 from podium.why.model import Wait
 
 # Causes that the engine does not report.
 SCHEDULER_SAYS = "SchedulerSays"
 NOT_TRIED = "NotTried"
-RESERVED_NODE = "NodeReserved"
 CLAIMS_UNBOUND = "ClaimsUnbound"
 NO_PREEMPTION = "MayNotPreempt"
 NOT_READ = "NotRead"
@@ -79,12 +77,12 @@ class MissingInput(NamedTuple):
 
 
 def waits(
-    pending: Pending, found: PlacementTarget | Unplaceable | MissingInput, there: Mapping[str, Sequence[Pod]]
+    pending: Pending, found: PlacementTarget | Unplaceable | MissingInput, reserved: Iterable[Wait]
 ) -> Iterator[Wait]:
     """Yield the reasons, starting with the reason to address first.
 
-    `found` is the engine's verdict, or the reason why there is none. `there` are the pods that were read, by
-    node.
+    `found` is the engine's verdict, or the reason why there is none. `reserved` are the reasons of
+    `reservations`.
     """
     since = _since(pending)
     # Input that the engine cannot judge blocks Podium's scheduler, but no other.
@@ -93,7 +91,7 @@ def waits(
     )
     if kept:
         yield from _refused(found, pending, since)
-    yield from _reserved(pending, there)
+    yield from reserved
     yield from _unbound(pending)
     wait = _scheduler_message(pending)
     if wait is not None:
@@ -167,30 +165,6 @@ def _message_of(condition: Condition, pending: Pending) -> Wait:
         fix="correct the named problem; the scheduler retries by itself"
         if error
         else "the scheduler retries when the cluster changes; podium whatif shows what would make room",
-    )
-
-
-def _reserved(pending: Pending, there: Mapping[str, Sequence[Pod]]) -> Iterator[Wait]:
-    """Yield the nodes that are reserved for the pods, and the pods that must leave them first."""
-    nodes = sorted({node for pod in pending.pods if (node := stored_nomination(pod))})
-    if not nodes:
-        return
-    leaving = [
-        pod
-        for node in nodes
-        for pod in there.get(node, ())
-        if isinstance(pod, Schedulable) and is_leaving(pod)
-    ]
-    going = (
-        f"; {count(len(leaving), 'pod')} there {'is' if len(leaving) == 1 else 'are'} terminating"
-        if leaving
-        else ""
-    )
-    kind = "node" if len(nodes) == 1 else "nodes"
-    yield Wait(
-        cause=RESERVED_NODE,
-        message=f"a preemption for it is in progress: {kind} {some(nodes)} reserved{going}",
-        fix="wait until the victims terminate, at most their grace periods",
     )
 
 

@@ -207,6 +207,7 @@ class NodeStatus(msgspec.Struct, gc=False):
 
     allocatable: dict[str, RawQuantity] | None = None
     nodeInfo: NodeInfo | None = None
+    conditions: list[Condition] | None = None
 
 
 class Node(msgspec.Struct, gc=False):

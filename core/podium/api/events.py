@@ -39,6 +39,12 @@ class EventSource(msgspec.Struct, gc=False):
     component: str | None = None
 
 
+class EventSeries(msgspec.Struct, gc=False):
+    """The repetitions of an event in newer clients."""
+
+    lastObservedTime: str | None = None
+
+
 class Event(msgspec.Struct, gc=False):
     """core/v1 Event. The client that reported it decides which of the times are set."""
 
@@ -51,12 +57,21 @@ class Event(msgspec.Struct, gc=False):
     source: EventSource | None = None
     reportingComponent: str | None = None
     firstTimestamp: str | None = None
+    lastTimestamp: str | None = None
     eventTime: str | None = None
+    series: EventSeries | None = None
 
     @property
     def time(self) -> str:
         """Return the time of the first report (RFC 3339), or an empty text."""
         return self.firstTimestamp or self.eventTime or self.metadata.creationTimestamp or ""
+
+    @property
+    def times(self) -> tuple[str, ...]:
+        """Return all times of its reports, as written."""
+        repeated = self.series.lastObservedTime if self.series is not None else None
+        written = (self.firstTimestamp, self.lastTimestamp, self.eventTime, repeated)
+        return tuple(filter(None, (self.metadata.creationTimestamp, *written)))
 
     @property
     def reporter(self) -> str:

@@ -6,12 +6,12 @@ reason.
 """
 
 import gc
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from podium.api.events import PAST_READS
+from podium.api.events import EVENT_READS, PAST_READS, Event
 from podium.api.findings import ObjectError, ObjectRef, group_of
 from podium.api.inputnotes import DuplicateInput, InputNotes
 from podium.api.podmakers import CLUSTER_MAKERS
@@ -115,7 +115,7 @@ class Loaded(NamedTuple):
     the keys of pods' and namespaces' labels in the input, None for all. `documents` are the whole objects of
     the kinds to keep; a dump has none, because it holds only the fields that Podium reads. `scheduler` is the
     file of Podium's scheduler, None if it was not looked for. `notes` are the files that were skipped, and
-    the objects that were replaced.
+    the objects that were replaced. `event_times` are the times of events, as written.
     """
 
     state: ClusterState
@@ -128,6 +128,7 @@ class Loaded(NamedTuple):
     documents: Mapping[ObjectRef, Document]
     scheduler: SchedulerFile | None
     notes: InputNotes
+    event_times: Sequence[str] = ()
 
 
 class Loader:
@@ -164,6 +165,7 @@ class Loader:
         self._scheduler: SchedulerFile | None = None
         self._partly: dict[str, str] = {}
         self._unnamed = 0
+        self._event_times: list[str] = []
 
     def add(self, document: Document) -> None:
         """Index one object. Raises ReadError if it does not decode or has no name, or is a refused duplicate.
@@ -247,6 +249,7 @@ class Loader:
             self._documents,
             self._scheduler or info.scheduler,
             self._notes,
+            self._event_times,
         )
 
     def _pass_over(self, document: Document) -> None:
@@ -265,6 +268,10 @@ class Loader:
         if read is not None:
             self.mark_listed(read.kind)
             return
+        if (api_version, kind) in EVENT_READS:
+            # No plan reads an event, so one that does not decode is no error.
+            with suppress(ReadError):
+                self._event_times.extend(document.read(Event).times)
         if (api_version, kind.removesuffix("List")) in _OTHERS:
             return
         if self._strict:

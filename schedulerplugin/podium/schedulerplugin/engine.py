@@ -153,10 +153,14 @@ class Engine(PlanningState):
         return self.with_peers(found) if isinstance(found, PlacementTarget) else found
 
     @contextmanager
-    def placing(self, found: PlacementTarget) -> Iterator[dict[int, int]]:
-        """Place the pods that fit without preemption, for this block; the value has their nodes by row."""
+    def placing(self, found: PlacementTarget, *, reserved: bool = True) -> Iterator[dict[int, int]]:
+        """Place the pods that fit without preemption, for this block; the value has their nodes by row.
+
+        The room that is `reserved` for other pods is taken, unless that is false.
+        """
         with self._trying():
-            self._nominate(found.priority, found.rows)
+            if reserved:
+                self._nominate(found.priority, found.rows)
             yield self.placer.place_many(found.rows)
 
     @contextmanager

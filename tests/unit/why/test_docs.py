@@ -7,13 +7,14 @@ import pytest
 
 from podium.cli.render import why_table
 from podium.schedulerplugin.preemption.target import Blocker
-from podium.why import claims, devices, model, pending
+from podium.why import claims, devices, model, pending, reservations
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT.joinpath("docs", "why.md").read_text("utf-8")
 OWN = (
-    *(pending.SCHEDULER_SAYS, pending.NOT_TRIED, pending.RESERVED_NODE, pending.CLAIMS_UNBOUND),
-    *(pending.NO_PREEMPTION, pending.NOT_READ),
+    *(pending.SCHEDULER_SAYS, pending.NOT_TRIED, pending.CLAIMS_UNBOUND),
+    *(pending.NO_PREEMPTION, pending.NOT_READ, reservations.RESERVED_NODE, reservations.VICTIM_OVERDUE),
+    *(reservations.STALE_NOMINATION, reservations.ROOM_KEPT),
     *(claims.CLAIM_UNUSABLE, claims.CLAIM_ALLOCATED, devices.NO_DEVICES),
 )
 

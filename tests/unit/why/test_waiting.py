@@ -215,7 +215,7 @@ CASES: dict[str, Case] = {
         ],
         "pod a/x",
         ["NodeReserved", "SchedulerSays"],
-        "node n1 reserved; 1 pod there is terminating",
+        f"node n1 is reserved until a/low has ended, due at {LATER}",
         "grace periods",
     ),
 }

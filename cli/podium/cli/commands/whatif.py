@@ -119,7 +119,7 @@ def command(
     kube = kube._replace(all_namespaces=not files.names)
     loaded = inputs.load(files, kube, reads=SCHEDULING_READS)
     whatifinput.check_whole(loaded)
-    moment = whatifinput.moment(options.now, loaded.state, datetime.now(UTC), live=not files.names)
+    moment = whatifinput.moment(options.now, loaded, datetime.now(UTC), live=not files.names)
     with collector_paused(), loaded.origins.placed():
         added = _add(question, loaded, moment)
         if options.defragment is not None:

@@ -87,11 +87,11 @@ def _read(question: WhyQuery, files: inputs.InputFiles, kube: kubeoptions.KubeOp
         return whyinput.from_files(files, kube.scope_of_files())
 
     def others(read: "WhyData") -> set[str]:
-        account = draft_account(question, read._replace(known=lambda _namespace: True))
+        account = draft_account(question, read._replace(known=lambda _namespace: True), datetime.now(UTC))
         return explain.namespaces(account) if account is not None and question.tenant is None else set()
 
     def whole(read: "WhyData") -> bool:
-        account = draft_account(question, read)
+        account = draft_account(question, read, datetime.now(UTC))
         if account is None:
             return False
         return explain.wants_room(account) or (question.tenant is None and explain.unnamed(account))

@@ -143,7 +143,7 @@ class Answers:
         part = self.read._replace(
             near=self.read.near._replace(state=self._part(target)), past=Past(), whole=None
         )
-        account = explain_target(target, account_input(question, part, self._rules_of(target)))
+        account = explain_target(target, account_input(question, part, self._rules_of(target), self.at))
         return account.waiting[0] if account is not None and account.waiting else None
 
     def explain(self, kind: str, name: Name, clock: datetime) -> WhyAnswer:
@@ -226,7 +226,7 @@ class Answers:
         name = full_name("Running group or pod", victim)
         is_group = whatifinput.find_group(loaded.state, name) is not None
         target = whatifinput.find_victim(name, kind or ("group" if is_group else None), loaded.state)
-        moment = whatifinput.moment(None, loaded.state, clock, live=self.live)
+        moment = whatifinput.moment(None, loaded, clock, live=self.live)
         assumed = assume(target, loaded, moment, live=self.live)
         with collector_paused(), loaded.origins.placed():
             engine = self._engine(loaded.state, assumed.chosen.settings, assumed.rules.minor)
@@ -236,7 +236,7 @@ class Answers:
     def _moment(self, form: Form, clock: datetime) -> PlanTime:
         """Return the time of a plan. Raises PodiumError in the words of the form."""
         try:
-            moment = whatifinput.moment(form.now or None, self.state, clock, live=self.live)
+            moment = whatifinput.moment(form.now or None, self.read.near, clock, live=self.live)
         except UsageError as error:
             raise PodiumError(error.message.replace("--now", "Time of the plan", 1)) from None
         return moment._replace(why=_CHOSEN) if form.now else moment

@@ -12,7 +12,7 @@ from podium.cli.ui.census import STATES, Census, CensusRow, PriorityLevel
 from podium.cli.ui.frame import Here, PageContext, badge, object_link, page, pager, select, sliced
 from podium.schedulerplugin.preemption.target import Blocker
 from podium.text import count, cut, listed
-from podium.why import pending
+from podium.why import pending, reservations
 from podium.why.model import RunState, Wait
 
 # Maximum number of priorities on the page; docs/ui.md states the number.
@@ -37,7 +37,10 @@ _IN_A_WORD: Mapping[str, str] = {
     Blocker.DIVERGENT: "diverging",
     pending.SCHEDULER_SAYS: "does not fit",
     pending.NOT_TRIED: "not tried",
-    pending.RESERVED_NODE: "victims are terminating",
+    reservations.RESERVED_NODE: "victims are terminating",
+    reservations.VICTIM_OVERDUE: "a victim is overdue",
+    reservations.STALE_NOMINATION: "stale nomination",
+    reservations.ROOM_KEPT: "room is kept for another",
     pending.NO_PREEMPTION: "may not preempt",
     pending.NOT_READ: "not known",
 }

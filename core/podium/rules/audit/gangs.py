@@ -87,14 +87,15 @@ def shortfall_message(short: Shortfall, nodes: str) -> str:
     """Return what a gang requests and what its `nodes`, in words, have."""
     if short.resource:
         return f"its members request {short.need:,} {short.resource}; {short.room:,} available on {nodes}."
-    asked = listed([f"{_amount(name, amount)} {name}" for name, amount in sorted(short.request.items())])
+    asked = listed([f"{amount_text(name, amount)} {name}" for name, amount in sorted(short.request.items())])
     return (
         f"{short.need:,} of its pods must run at once, each with requests of {asked or 'nothing'}; "
         f"there is room for {short.room:,} on {nodes} when empty."
     )
 
 
-def _amount(resource: str, amount: int) -> str:
+def amount_text(resource: str, amount: int) -> str:
+    """Return an amount of a resource (milli cpu, or units) as a quantity."""
     whole, rest = divmod(amount, MILLI if resource == CPU else 1)
     if rest:
         return f"{amount:,}m"

@@ -91,6 +91,8 @@ def transform(obj: Readable) -> Readable:
                 _status(obj.status)
         case SchedulableNode():
             obj.metadata.annotations = None
+            if obj.status is not None:
+                obj.status.conditions = None
         case PodGroup() | CompositeGroup():
             obj.metadata.annotations = _annotations(obj.metadata, _OF_GROUPS)
         case PodOwner():

@@ -173,6 +173,35 @@ TIMES: dict[str, tuple[str, list[str], str]] = {
         [],
         "2026-11-21T09:30:00Z (the newest time in the input)",
     ),
+    # kubernetes/kubernetes#95752: else a victim in a file is never overdue.
+    "an event's": (
+        CLUSTER
+        + "---\napiVersion: v1\nkind: Event\nmetadata: {name: x.1, namespace: a}\n"
+        + "firstTimestamp: '2026-11-21T08:30:00Z'\nlastTimestamp: '2026-11-21T09:30:00Z'\n",
+        [],
+        "2026-11-21T09:30:00Z (the newest time in the input)",
+    ),
+    "an event that does not decode": (
+        CLUSTER + "---\napiVersion: v1\nkind: Event\nmetadata: {name: x.1}\nlastTimestamp: {}\n",
+        [],
+        "2026-11-21T08:00:00Z (the newest time in the input)",
+    ),
+    "the begin of a deletion": (
+        CLUSTER
+        + pod("late", node="n1").replace(
+            "metadata: {",
+            "metadata: {deletionTimestamp: '2026-11-21T09:30:30Z', deletionGracePeriodSeconds: 30, ",
+        ),
+        [],
+        "2026-11-21T09:30:00Z (the newest time in the input)",
+    ),
+    "a node's condition": (
+        CLUSTER
+        + "---\napiVersion: v1\nkind: Node\nmetadata: {name: n9}\nstatus: {conditions: "
+        + "[{type: Ready, status: Unknown, lastTransitionTime: '2026-11-21T09:30:00Z'}]}\n",
+        [],
+        "2026-11-21T09:30:00Z (the newest time in the input)",
+    ),
     "none that is one": (
         CLUSTER.replace("2026-11-21T08:00:00Z", "2026-13-41T08:00:00Z"),
         [],

@@ -1,0 +1,320 @@
+"""A preemption that lasts: its overdue victims, a stale nomination, and room that is kept for another."""
+
+from typing import Any, NamedTuple
+
+import pytest
+from tests.support.calling import Podium
+from tests.support.why.objects import (
+    condition,
+    disrupted,
+    event,
+    file,
+    group,
+    named,
+    node,
+    pod,
+    podium,
+    uid_of,
+)
+
+__all__ = ["podium"]
+
+DUE = "2026-11-21T08:10:30Z"
+# The newest time of most inputs: an event that repeats, as kube-scheduler's FailedScheduling does.
+NEWEST = "2026-11-21T09:30:00Z"
+REPEATED = named(
+    "v1",
+    "Event",
+    "x.1",
+    involvedObject={"kind": "Pod", "namespace": "a", "name": "x"},
+    reason="FailedScheduling",
+    lastTimestamp=NEWEST,
+)
+FULL = "0/2 nodes are available: 2 Insufficient cpu."
+CHECK = "check the kubelet of node n1; once nothing of the pods runs: "
+SILENT = "if node n1 will not come back, so that nothing of the pods runs: "
+FORCE = "kubectl delete pod low -n a --force --grace-period=0"
+WAIT = "wait until the victims terminate, at most their grace periods"
+BEGUN = "a preemption for it is in progress: node n1 is reserved"
+STALE = "node n1 is reserved for it, but no pod is leaving: the nomination is stale"
+ENDS = (
+    "the scheduler ends it when it tries again; if it stays, free the room: kubectl patch pod x -n a "
+    """--subresource=status --type=merge -p '{"status":{"nominatedNodeName":null}}'"""
+)
+
+
+def waiting(name: str = "x", at: str = "n1", **rest: Any) -> dict[str, Any]:
+    """Make a pod that waits with a nominated node."""
+    nominated = {"nominatedNodeName": at} if at else {}
+    return pod(
+        name, **{"priority": 9, "cpu": "4", "scheduler": "default-scheduler", **rest}, status=nominated
+    )
+
+
+def leaving(
+    name: str = "low", *conditions: dict[str, Any], at: str = "n1", due: str = DUE, **rest: Any
+) -> dict[str, Any]:
+    """Make a pod that is being deleted, with 30 seconds of grace."""
+    metadata = {"deletionTimestamp": due, "deletionGracePeriodSeconds": 30} | rest.pop("metadata", {})
+    return pod(name, *conditions, **{"node": at, "cpu": "4", **rest}, metadata=metadata)
+
+
+def ready(name: str, status: str, time: str = DUE) -> dict[str, Any]:
+    """Make a node with the condition Ready."""
+    made = node(name)
+    made["status"]["conditions"] = [condition("Ready", status, "KubeletReady", time=time)]
+    return made
+
+
+def tainted(name: str) -> dict[str, Any]:
+    taint = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}
+    return {**node(name), "spec": {"taints": [taint]}}
+
+
+def preempting(name: str) -> dict[str, Any]:
+    message = f"podium-scheduler: preempting to accommodate a higher priority pod (UID {uid_of(name)})"
+    return disrupted("PreemptionByScheduler", message)
+
+
+RING = [
+    group("ring", priority=9),
+    *(waiting(f"x-{number}", at=f"n{number}", group="ring") for number in (1, 2)),
+]
+
+
+class Case(NamedTuple):
+    """A cluster, whose pod a/x or group a/ring waits, and its first reason."""
+
+    objects: list[dict[str, Any]]
+    cause: str
+    message: str
+    fix: str
+    name: str = "pod a/x"
+
+
+CASES = {
+    "a victim that is not due yet": Case(
+        [waiting(), leaving(due="2026-11-21T09:31:00Z"), node(), REPEATED],
+        "NodeReserved",
+        f"{BEGUN} until a/low has ended, due at 2026-11-21T09:31:00Z",
+        WAIT,
+    ),
+    "several victims that are not due yet": Case(
+        [
+            *(waiting(), leaving(due="2026-11-21T09:31:00Z", cpu="2"), node(), REPEATED),
+            leaving("tiny", due="2026-11-21T09:32:00Z", cpu="2"),
+        ],
+        "NodeReserved",
+        f"{BEGUN} until a/low, a/tiny have ended, the last due at 2026-11-21T09:32:00Z",
+        WAIT,
+    ),
+    "a victim within the minute in which a kubelet deletes it": Case(
+        [waiting(), leaving(due="2026-11-21T09:29:30Z"), node(), REPEATED],
+        "NodeReserved",
+        f"{BEGUN} until a/low has ended, due at 2026-11-21T09:29:30Z",
+        WAIT,
+    ),
+    "a victim that is only marked": Case(
+        [waiting(), pod("low", preempting("x"), node="n1", cpu="4"), node()],
+        "NodeReserved",
+        f"{BEGUN} until a/low has ended; the deletion of 1 pod has not begun",
+        WAIT,
+    ),
+    # kubernetes/kubernetes#95752, kubernetes-sigs/kube-scheduler-simulator#271
+    "a victim that is overdue": Case(
+        [waiting(), leaving(), node(), REPEATED],
+        "VictimOverdue",
+        f"{BEGUN}, but a/low is overdue since {DUE}",
+        f"{CHECK}{FORCE}",
+    ),
+    "a victim that is overdue, by the deletion of another pod": Case(
+        [waiting(), leaving(), node(), node("n2"), leaving("late", at="n2", due="2026-11-21T09:00:00Z")],
+        "VictimOverdue",
+        f"{BEGUN}, but a/low is overdue since {DUE}",
+        f"{CHECK}{FORCE}",
+    ),
+    "a victim that is overdue, on a node that is unknown": Case(
+        [waiting(), leaving(), ready("n1", "Unknown", NEWEST)],
+        "VictimOverdue",
+        f"{BEGUN}, but a/low is overdue since {DUE}; node n1 does not answer",
+        f"{SILENT}{FORCE}",
+    ),
+    "a victim that is overdue, on an unreachable node": Case(
+        [waiting(), leaving(), tainted("n1"), REPEATED],
+        "VictimOverdue",
+        f"{BEGUN}, but a/low is overdue since {DUE}; node n1 does not answer",
+        f"{SILENT}{FORCE}",
+    ),
+    "a victim that is overdue, on a node that is not ready": Case(
+        [waiting(), leaving(), ready("n1", "False"), REPEATED],
+        "VictimOverdue",
+        f"{BEGUN}, but a/low is overdue since {DUE}; node n1 is not ready",
+        f"{SILENT}{FORCE}",
+    ),
+    "a victim that is overdue, on a node that is gone": Case(
+        [waiting(), leaving(), node("n2", cpu="1"), REPEATED],
+        "VictimOverdue",
+        f"{BEGUN}, but a/low is overdue since {DUE}; node n1 no longer exists",
+        f"{SILENT}{FORCE}",
+    ),
+    "a victim that is overdue, with a finalizer": Case(
+        [waiting(), leaving(metadata={"finalizers": ["example.com/keep"]}), ready("n1", "True"), REPEATED],
+        "VictimOverdue",
+        f"{BEGUN}, but a/low is overdue since {DUE}",
+        f"{CHECK}{FORCE}; then remove the finalizers example.com/keep",
+    ),
+    "victims of two nodes and namespaces, for a group": Case(
+        [*RING, leaving(), leaving("other", at="n2", namespace="b"), node(), node("n2"), REPEATED],
+        "VictimOverdue",
+        "a preemption for it is in progress: nodes n1, n2 are reserved, "
+        f"but a/low is overdue since {DUE} and b/other since {DUE}",
+        "check the kubelet of nodes n1, n2; once nothing of the pods runs: "
+        f"{FORCE}; kubectl delete pod other -n b --force --grace-period=0",
+        "group a/ring",
+    ),
+    "more victims than are named": Case(
+        [
+            *(waiting(), node(), REPEATED),
+            *(leaving(f"low-{number}", cpu="1", due=f"2026-11-21T08:1{number}:00Z") for number in range(5)),
+        ],
+        "VictimOverdue",
+        f"{BEGUN}, but a/low-0 is overdue since 2026-11-21T08:10:00Z, a/low-1 since 2026-11-21T08:11:00Z, "
+        "a/low-2 since 2026-11-21T08:12:00Z and 2 more",
+        f"{CHECK}kubectl delete pod low-0 low-1 low-2 ... (2 more) -n a --force --grace-period=0",
+    ),
+    "a victim on another node, by its mark": Case(
+        [waiting(), leaving("low", preempting("x"), at="n2"), node(), node("n2"), REPEATED],
+        "VictimOverdue",
+        f"{BEGUN}, but a/low is overdue since {DUE}",
+        f"check the kubelet of node n2; once nothing of the pods runs: {FORCE}",
+    ),
+    "a victim without a nomination, by its event": Case(
+        [
+            *(waiting(at=""), leaving(), node(), REPEATED),
+            event("low", "Preempted", f"Preempted by pod {uid_of('x')} on node n1", "default-scheduler"),
+        ],
+        "VictimOverdue",
+        f"a preemption for it is in progress, but a/low is overdue since {DUE}",
+        f"{CHECK}{FORCE}",
+    ),
+    "a finished pod holds no room": Case(
+        [
+            waiting(),
+            leaving(status={"phase": "Failed"}),
+            pod("full", node="n1", cpu="4", priority=10),
+            node(),
+        ],
+        "StaleNomination",
+        STALE,
+        ENDS,
+    ),
+    # kubernetes/kubernetes#106780
+    "a nomination without a leaving pod that no longer fits": Case(
+        [waiting(), pod("came", node="n1", cpu="2", priority=10), node()], "StaleNomination", STALE, ENDS
+    ),
+    "a nomination to a node that is gone": Case(
+        [waiting(at="n9"), pod("came", node="n1", cpu="2", priority=10), node()],
+        "StaleNomination",
+        "node n9 is reserved for it, but node n9 is not in the cluster, and no pod is leaving: "
+        "the nomination is stale",
+        ENDS,
+    ),
+    "nominations of a group that no longer fits": Case(
+        [*RING, pod("came", node="n1", cpu="2", priority=10), node(), node("n2")],
+        "StaleNomination",
+        "nodes n1, n2 are reserved for it, but no pod is leaving: the nomination is stale",
+        f"{ENDS.replace('pod x ', 'pod x-1 ')}, and for 1 more pod",
+        "group a/ring",
+    ),
+    "a nomination without a leaving pod that fits": Case(
+        [waiting(), node()],
+        "NodeReserved",
+        "node n1 is reserved for it, no pod is leaving, and it fits now",
+        "the scheduler places it when it tries again",
+    ),
+    "a nomination in an input without nodes": Case([waiting()], "NodeReserved", BEGUN, WAIT),
+    "room that is kept for a pod": Case(
+        [waiting(at="", cpu="2"), waiting("p1", cpu="3"), node()],
+        "RoomKept",
+        "3 cpu are kept for a/p1 on node n1",
+        "see what the other waits for: podium why pod a/p1; only a pod of higher priority may take the room",
+    ),
+    "room that is kept for pods of another namespace": Case(
+        [
+            *(waiting(at="", cpu="2"), node()),
+            *(waiting(name, cpu="1500m", namespace="b") for name in ("p1", "p2")),
+        ],
+        "RoomKept",
+        "3 cpu are kept for b/p1, b/p2 on node n1",
+        "see what the other waits for: podium why pod b/p1; only a pod of higher priority may take the room",
+    ),
+    "room that is kept for a group": Case(
+        [waiting(at=""), *RING, node(), node("n2")],
+        "RoomKept",
+        "4 cpu are kept for group a/ring on node n1",
+        "see what the other waits for: podium why pod a/x-1; only a pod of higher priority may take the room",
+    ),
+    "room that is kept from a group": Case(
+        [
+            *(group("ring", priority=9), node(), node("n2")),
+            *(waiting(f"x-{number}", at="", group="ring") for number in (1, 2)),
+            *(waiting("p1", at="n1", cpu="1"), waiting("p2", at="n2", cpu="1")),
+        ],
+        "RoomKept",
+        "1 cpu are kept for a/p1 on node n1; 1 cpu are kept for a/p2 on node n2",
+        "see what the other waits for: podium why pod a/p1; only a pod of higher priority may take the room",
+        "group a/ring",
+    ),
+    "room that is kept for a pod of lower priority": Case(
+        [waiting(at="", cpu="2"), waiting("p1", cpu="3", priority=8), node()],
+        "NotTried",
+        "default-scheduler has not reported on it yet",
+        "check that kube-scheduler runs and keeps up",
+    ),
+    "room that would not suffice": Case(
+        [waiting(at=""), waiting("p1", cpu="1"), pod("full", node="n1", cpu="2", priority=10), node()],
+        "NotTried",
+        "default-scheduler has not reported on it yet",
+        "check that kube-scheduler runs and keeps up",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+def test_a_reservation_is_explained(podium: Podium, case: Case) -> None:
+    run = podium(*case.name.split(), "-f", file(case.objects), "-o", "json")
+    assert run.code == 0, run.stderr
+    first = run.json["waiting"][0]
+    assert (first["cause"], first["message"], first["fix"]) == (case.cause, case.message, case.fix)
+    assert case.message in run.json["summary"]
+
+
+@pytest.mark.parametrize("name", ["pod a/x-1", "pod a/x-2", "group a/ring"])
+def test_a_member_of_a_group_has_the_reason_of_the_group(podium: Podium, name: str) -> None:
+    """Its own node may have no victim: the group is placed as one."""
+    objects = [*RING, leaving(), node(), node("n2"), REPEATED]
+    first = podium(*name.split(), "-f", file(objects), "-o", "json").json["waiting"][0]
+    assert first["message"] == (
+        f"a preemption for it is in progress: nodes n1, n2 are reserved, but a/low is overdue since {DUE}"
+    )
+
+
+def test_a_tenant_reads_uids_of_others(podium: Podium) -> None:
+    """The command to end a pod by force is for its owner."""
+    objects = [waiting(), leaving("secret", namespace="b"), node(), REPEATED]
+    run = podium("pod", "a/x", "-f", file(objects), "--tenant", "a", "-o", "json")
+    assert run.json["waiting"][0]["message"] == f"{BEGUN}, but pod uid-of-secret is overdue since {DUE}"
+    assert run.json["waiting"][0]["fix"] == f"{CHECK.rstrip(': ')}, an administrator can delete them by force"
+    assert "secret" not in run.stdout.replace("uid-of-secret", "")
+    objects = [waiting(at="", cpu="2"), waiting("secret", namespace="b"), node()]
+    run = podium("pod", "a/x", "-f", file(objects), "--tenant", "a", "-o", "json")
+    assert run.json["waiting"][0]["message"] == "4 cpu are kept for pod uid-of-secret on node n1"
+    assert "secret" not in run.stdout.replace("uid-of-secret", "")
+
+
+def test_times_that_are_none_count_nowhere(podium: Podium) -> None:
+    """What a tenant wrote into an event or a dump neither fails nor moves the time of the plan."""
+    broken = {**REPEATED, "lastTimestamp": "soon", "series": {"lastObservedTime": "9" * 400}}
+    odd = leaving("odd", at="n2", due="0001-01-01T00:00:00Z", metadata={"deletionGracePeriodSeconds": 2**62})
+    run = podium("pod", "a/x", "-f", file([waiting(), leaving(), odd, node(), broken]), "-o", "json")
+    assert run.json["waiting"][0]["message"] == f"{BEGUN} until a/low has ended, due at {DUE}"
