@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from podium.api.core import Pod
+from podium.api.foreigngroups import foreign_key
 from podium.api.membership import GroupKey
 from podium.api.reads import Kind
 from podium.cli import whatifinput
@@ -19,7 +20,7 @@ from podium.cli.config.schedulersettings import choose_settings, of_file
 from podium.cli.whatifinput import Assumptions, ChosenSemantics, assume
 from podium.cluster.reader import ClusterReader, Name, Target
 from podium.errors import PodiumError
-from podium.groups.trees import members_below
+from podium.groups.trees import group_at, members_below
 from podium.text import some
 
 if TYPE_CHECKING:
@@ -96,7 +97,8 @@ def explain_query(
 
     moment = whatifinput.moment(None, read.whole or read.near, clock, live=question.live)
     account = draft_account(question, read, moment.at, engine_of)
-    if account is None or not explain.wants_room(account):
+    target = _target(question, read.near.state)
+    if account is None or not explain.wants_room(account) or not _is_planned(target, read.near.state):
         return WhyAnswer(account)
     if read.whole is None:
         return WhyAnswer(_without_plan(account, read.why_not))
@@ -124,6 +126,13 @@ def explain_query(
     return WhyAnswer(account, ProspectPlan(made, target, assumed))
 
 
+def _is_planned(target: Target, view: ClusterReader) -> bool:
+    """Return whether plans know a target: PodGroups of other projects are none of theirs."""
+    if not isinstance(target, GroupKey):
+        return True
+    return group_at(view, target) is not None or bool(members_below(view, target))
+
+
 def _without_plan(account: "Account", why_not: str) -> "Account":
     unknown = (*account.unknown, f"plan not made: {why_not}")
     return msgspec.structs.replace(account, unknown=unknown)
@@ -147,6 +156,8 @@ def account_input(question: WhyQuery, read: "WhyData", rules: ChosenSemantics, n
     claims = whatifinput.claims_for(pods, read.near)
     if awaits_claims(pods, state):
         claims = (*claims, Kind.CLAIM_TEMPLATE)
+    if any(foreign_key(pod) is not None for pod in pods):
+        claims = (*claims, Kind.FOREIGN_GROUP)
     views = [state] if read.whole is None or read.whole is read.near else [state, read.whole.state]
     return WhyInput(
         view=state,

@@ -34,7 +34,7 @@ _NO_PAST = f"{NOT_IN_INPUT} (podium dump --events)"
 _PAST_KINDS = (Kind.EVENT, Kind.PREEMPTION_RECORD)
 # The kinds to read in its namespace, whatever else a plan would need.
 _NEAR_KINDS = (
-    *(Kind.POD, Kind.POD_GROUP, Kind.COMPOSITE_GROUP, Kind.PRIORITY_CLASS),
+    *(Kind.POD, Kind.POD_GROUP, Kind.COMPOSITE_GROUP, Kind.FOREIGN_GROUP, Kind.PRIORITY_CLASS),
     *(Kind.CLAIM, Kind.VOLUME, Kind.STORAGE_CLASS),
     *(Kind.RESOURCE_CLAIM, Kind.CLAIM_TEMPLATE, Kind.DEVICE_CLASS),
 )

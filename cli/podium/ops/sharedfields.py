@@ -22,6 +22,7 @@ from podium.api.devices import (
     OpaqueConfiguration,
     ResourceSliceSpec,
 )
+from podium.api.foreigngroups import FOREIGN_KINDS
 from podium.api.groups import (
     COMPOSITE_INITIALLY_SCHEDULED,
     GROUP_LABEL,
@@ -64,7 +65,7 @@ def words_of(text: str) -> frozenset[str]:
 NAMING_KEYS = frozenset(
     (
         GROUP_LABEL,
-        inferred.COSCHEDULING_GROUP,
+        *(key for each in FOREIGN_KINDS for key in each.keys),
         inferred.GROVE_GANG,
         inferred.GROVE_ROLE,
         inferred.GROVE_SET,
@@ -72,7 +73,6 @@ NAMING_KEYS = frozenset(
         inferred.JOBSET_ROLE,
         inferred.JOB_NAME,
         inferred.JOB_NAME_OLD,
-        inferred.KAI_GROUP,
         inferred.KNATIVE_SERVICE,
         inferred.KUEUE_GROUP,
         inferred.KUEUE_ROLE,
@@ -85,7 +85,6 @@ NAMING_KEYS = frozenset(
         inferred.TRAINING_JOB,
         inferred.TRAINING_ROLE,
         inferred.TRAINJOB_STEP,
-        inferred.VOLCANO_GROUP,
         inferred.VOLCANO_JOB,
         inferred.VOLCANO_TASK,
         inferred.YUNIKORN_APP,

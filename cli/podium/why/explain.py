@@ -6,12 +6,13 @@ not taken for good news. A report needs only the namespace of the queried object
 
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from podium.api.core import Pod
 from podium.api.findings import ObjectRef
+from podium.api.foreigngroups import ForeignKey, foreign_key
 from podium.api.groups import DisruptionMode, PodGroup
 from podium.api.membership import GroupKey, key_of, membership
 from podium.api.reads import Kind
@@ -20,6 +21,7 @@ from podium.cluster.reader import Child, ClusterReader, Target
 from podium.groups.divergence import measure_divergence
 from podium.groups.trees import group_at, lineage, members_below, root_key, tree
 from podium.rules.audit.divergent import policy_fix, priority_fix
+from podium.rules.audit.gangs import foreign_shortage
 from podium.rules.audit.survey import topmost_owners
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.intents import DISRUPTION_TARGET, stored_nomination
@@ -185,6 +187,9 @@ def _of_pod(pod: Schedulable, reading: WhyInput) -> Account:
     peers = list(view.members(key).values()) if key is not None else ()
     pending = Pending([pod], None, fix, _provisioning([pod], reading), peers)
     waiting = _waits(name, pending, victims, reading) if state is RunState.WAITING else ()
+    foreign = foreign_key(pod) if key is None else None
+    if waiting and foreign is not None:
+        waiting = (*_foreign_waits(foreign, reading), *waiting)
     subject = Subject(
         kind="Pod",
         namespace=name[0],
@@ -192,7 +197,7 @@ def _of_pod(pod: Schedulable, reading: WhyInput) -> Account:
         uid=pod.metadata.uid or "",
         about=tuple(_about(pod, key, reading)),
     )
-    counted = of_pod(pod, judged or _groupless(key, reading), reading.rules)
+    counted = of_pod(pod, judged or _groupless(pod, key, reading), reading.rules)
     return _account(subject, state, counted, waiting, gone, victims, reading)
 
 
@@ -204,7 +209,7 @@ def _of_group(key: GroupKey, reading: WhyInput) -> Account | None:
     workload = identity_of_group(found) if found is not None else None
     victim = Victim(key.kind, key.namespace, key.name, uid, workload)
     if found is None and not members:
-        return _gone(victim, reading)
+        return _of_foreign_group(key, reading) or _gone(victim, reading)
     pods = [pod for pod in members if isinstance(pod, Schedulable)]
     by_state: dict[RunState, list[Schedulable]] = defaultdict(list)
     for pod in pods:
@@ -233,6 +238,56 @@ def _of_group(key: GroupKey, reading: WhyInput) -> Account | None:
     )
     counted = of_group(judged, reading.rules) if judged is not None else None
     return _account(subject, state, counted, waiting, gone, victims, reading)
+
+
+def _of_foreign_group(named: GroupKey, reading: WhyInput) -> Account | None:
+    """Return the report on a group of another project; None if there is none of this name."""
+    view = reading.view
+    keys = {*view.foreign_groups, *filter(None, map(foreign_key, view.pods.values()))}
+    key = next((each for each in sorted(keys) if (each.namespace, each.name) == named.qualified), None)
+    if key is None:
+        return None
+    pods = [pod for pod in _foreign_members(key, view) if isinstance(pod, Schedulable)]
+    by_state: dict[RunState, list[Schedulable]] = defaultdict(list)
+    for pod in pods:
+        by_state[state_of(pod)].append(pod)
+    victims = [Victim("Pod", key.namespace, pod.metadata.name or "", pod.metadata.uid or "") for pod in pods]
+    gone = departures(pods, None, victims, reading.past, reading.known, reading.name_of)
+    state = group_state(by_state, None) if pods else RunState.EMPTY
+    waiting: list[Wait] = []
+    if state is RunState.WAITING:
+        pending = Pending(by_state[RunState.WAITING])
+        waiting = [*_foreign_waits(key, reading), *waits(pending, None, ())]
+    group = view.foreign_groups.get(key)
+    subject = Subject(
+        kind="PodGroup",
+        namespace=key.namespace,
+        name=key.name,
+        uid=(group.metadata.uid if group is not None else None) or "",
+        about=(*_about_group(None, by_state), f"of {key.kind.project} ({_foreign_size(key, reading)})"),
+    )
+    return _account(subject, state, None, waiting, gone, victims, reading)
+
+
+def _foreign_waits(key: ForeignKey, reading: WhyInput) -> Iterator[Wait]:
+    """Yield that a group of another project is short of pods."""
+    group = reading.view.foreign_groups.get(key)
+    short = foreign_shortage(group, _foreign_members(key, reading.view)) if group is not None else None
+    if short is not None:
+        yield Wait(cause=Blocker.TOO_FEW, message=short.message, fix=short.fix)
+
+
+def _foreign_members(key: ForeignKey, view: ClusterReader) -> list[Pod]:
+    return [pod for pod in view.pods.values() if foreign_key(pod) == key]
+
+
+def _foreign_size(key: ForeignKey, reading: WhyInput) -> str:
+    """Return the API group and the size of a group of another project, or why the size is not known."""
+    group = reading.view.foreign_groups.get(key)
+    if group is not None:
+        return f"{group.object_ref.group}, minMember {group.min_member}"
+    unread = reading.view.unread.get(Kind.FOREIGN_GROUP)
+    return f"{key.ref.group}, {unread or 'which does not exist'}"
 
 
 def _gone(victim: Victim, reading: WhyInput) -> Account | None:
@@ -352,8 +407,12 @@ def _no_owners(_pods: Iterable[Pod]) -> list[ObjectRef]:
     return []
 
 
-def _groupless(key: GroupKey | None, reading: WhyInput) -> str:
+def _groupless(pod: Pod, key: GroupKey | None, reading: WhyInput) -> str:
     """Return the reason why only the pod's own priority is used."""
+    foreign = foreign_key(pod) if key is None else None
+    if foreign is not None:
+        project = foreign.kind.project
+        return f"its PodGroup is of {project}: for kube-scheduler and Podium its own priority counts"
     if key is None:
         return "it is in no group: its own priority counts"
     if Kind.POD_GROUP in reading.unread:
@@ -369,6 +428,13 @@ def _about(pod: Schedulable, key: GroupKey | None, reading: WhyInput) -> Iterabl
     owner = pod.metadata.controller()
     if owner is not None:
         yield f"created by {owner.kind} {pod.metadata.namespace}/{owner.name}"
+    foreign = foreign_key(pod) if key is None else None
+    if foreign is not None:
+        number = len(_foreign_members(foreign, reading.view))
+        yield (
+            f"member of PodGroup {foreign.namespace}/{foreign.name} of {foreign.kind.project} "
+            f"({_foreign_size(foreign, reading)}; {count(number, 'pod')})"
+        )
     if key is not None:
         group = reading.view.groups.get(key)
         none = "was not read" if Kind.POD_GROUP in reading.unread else "does not exist"

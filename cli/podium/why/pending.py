@@ -77,12 +77,12 @@ class MissingInput(NamedTuple):
 
 
 def waits(
-    pending: Pending, found: PlacementTarget | Unplaceable | MissingInput, reserved: Iterable[Wait]
+    pending: Pending, found: PlacementTarget | Unplaceable | MissingInput | None, reserved: Iterable[Wait]
 ) -> Iterator[Wait]:
     """Yield the reasons, starting with the reason to address first.
 
-    `found` is the engine's verdict, or the reason why there is none. `reserved` are the reasons of
-    `reservations`.
+    `found` is the engine's verdict, or the reason why there is none; None if the engine does not judge
+    it. `reserved` are the reasons of `reservations`.
     """
     since = _since(pending)
     # Input that the engine cannot judge blocks Podium's scheduler, but no other.
@@ -120,7 +120,7 @@ def waits(
 
 
 def _refused(
-    found: PlacementTarget | Unplaceable | MissingInput, pending: Pending, since: str
+    found: PlacementTarget | Unplaceable | MissingInput | None, pending: Pending, since: str
 ) -> Iterator[Wait]:
     if isinstance(found, Unplaceable):
         assert found.cause is not None, "every refused target has a cause"

@@ -52,14 +52,14 @@ class Surroundings(NamedTuple):
     now: datetime
 
 
-class _Victim(NamedTuple):
+class _LeavingPod(NamedTuple):
     """A victim that still holds its room, and the end of its grace period, None before its deletion."""
 
     pod: Schedulable
     due: datetime | None
 
     @property
-    def node(self) -> str:
+    def node_name(self) -> str:
         return self.pod.spec.nodeName or ""
 
 
@@ -80,7 +80,7 @@ def reserved_waits(
         yield from _kept_for_others(target, around.engine, around)
 
 
-def _victims(nodes: Collection[str], uids: Collection[str], around: Surroundings) -> list[_Victim]:
+def _victims(nodes: Collection[str], uids: Collection[str], around: Surroundings) -> list[_LeavingPod]:
     """Return the leaving pods on the nominated nodes, and those elsewhere that left for the UIDs."""
     told = {
         event.involvedObject.uid
@@ -99,7 +99,7 @@ def _victims(nodes: Collection[str], uids: Collection[str], around: Surroundings
         by = _preemptor_uid(pod, group)
         ours = by in uids or pod.metadata.uid in told or (group is not None and group.metadata.uid in told)
         if ours or pod.spec.nodeName in nodes:
-            victims.append(_Victim(pod, _due(pod)))
+            victims.append(_LeavingPod(pod, _due(pod)))
     return victims
 
 
@@ -119,13 +119,13 @@ def _due(pod: Schedulable) -> datetime | None:
         return None
 
 
-def _under_way(nodes: Sequence[str], victims: Sequence[_Victim], around: Surroundings) -> Wait:
+def _under_way(nodes: Sequence[str], victims: Sequence[_LeavingPod], around: Surroundings) -> Wait:
     """Return the state of a preemption whose victims hold their room."""
     late = timedelta(seconds=LATE_SECONDS)
     overdue = [each for each in victims if each.due is not None and around.now - each.due >= late]
     begun = "a preemption for it is in progress"
-    where = f"{begun}: {_nodes(nodes)} reserved" if nodes else begun
-    silent = sorted({each.node for each in overdue or victims if _state_of_node(each.node, around)})
+    where = f"{begun}: {_nodes_are(nodes)} reserved" if nodes else begun
+    silent = sorted({each.node_name for each in overdue or victims if _state_of_node(each.node_name, around)})
     about = "".join(f"; node {node} {_state_of_node(node, around)}" for node in silent[:SHOWN])
     if not overdue:
         return Wait(
@@ -135,7 +135,7 @@ def _under_way(nodes: Sequence[str], victims: Sequence[_Victim], around: Surroun
         )
     overdue.sort(key=lambda each: (each.due, each.pod.metadata.name))
     first, *others = [
-        f"{_name(each.pod, around)} is overdue since {each.pod.metadata.deletionTimestamp}"
+        f"{_shown_name(each.pod, around)} is overdue since {each.pod.metadata.deletionTimestamp}"
         for each in overdue[:SHOWN]
     ]
     names = [first, *(each.replace(" is overdue", "", 1) for each in others)]
@@ -148,9 +148,9 @@ def _under_way(nodes: Sequence[str], victims: Sequence[_Victim], around: Surroun
     )
 
 
-def _awaited(victims: Sequence[_Victim], around: Surroundings) -> str:
+def _awaited(victims: Sequence[_LeavingPod], around: Surroundings) -> str:
     """Return which victims have to end, and when the last is due."""
-    names = some(_name(each.pod, around) for each in victims)
+    names = some(_shown_name(each.pod, around) for each in victims)
     ended = "has ended" if len(victims) == 1 else "have ended"
     due = [(each.due, each.pod.metadata.deletionTimestamp) for each in victims if each.due is not None]
     if len(due) < len(victims):
@@ -160,9 +160,9 @@ def _awaited(victims: Sequence[_Victim], around: Surroundings) -> str:
     return f"{names} {ended}, due at {last}" if len(due) == 1 else f"{names} {ended}, the last due at {last}"
 
 
-def _force(overdue: Sequence[_Victim], silent: Sequence[str], around: Surroundings) -> str:
+def _force(overdue: Sequence[_LeavingPod], silent: Sequence[str], around: Surroundings) -> str:
     """Return how to free the room of pods whose kubelet does not end them."""
-    nodes = silent or sorted({each.node for each in overdue})
+    nodes = silent or sorted({each.node_name for each in overdue})
     kind = "node" if len(nodes) == 1 else "nodes"
     lead = (
         f"if {kind} {some(nodes)} will not come back, so that nothing of the pods runs"
@@ -189,11 +189,11 @@ def _without_victims(
     target: Target, pods: Sequence[Schedulable], nodes: Sequence[str], around: Surroundings
 ) -> Wait:
     """Return the state of a nomination without a leaving pod: it fits, is stale, or cannot be judged."""
-    reserved = f"{_nodes(nodes)} reserved for it"
+    reserved = f"{_nodes_are(nodes)} reserved for it"
     if around.engine is None:
         return Wait(
             cause=RESERVED_NODE,
-            message=f"a preemption for it is in progress: {_nodes(nodes)} reserved",
+            message=f"a preemption for it is in progress: {_nodes_are(nodes)} reserved",
             fix="wait until the victims terminate, at most their grace periods",
         )
     found = around.engine.placement_target(target)
@@ -206,7 +206,7 @@ def _without_victims(
                 cause=RESERVED_NODE, message=message, fix="the scheduler places it when it tries again"
             )
     missing = [node for node in nodes if node not in around.view.nodes]
-    gone = f"{_nodes(missing)} not in the cluster, and " if missing else ""
+    gone = f"{_nodes_are(missing)} not in the cluster, and " if missing else ""
     holders = [pod for pod in pods if stored_nomination(pod)]
     namespace, name = name_of(holders[0])
     more = f", and for {count(len(holders) - 1, 'more pod')}" if len(holders) > 1 else ""
@@ -281,16 +281,16 @@ def _holders(engine: Engine, rows: Sequence[int], around: Surroundings) -> str:
         if group is not None and around.known(group.ref.namespace):
             names.add(f"group {group.ref.namespace}/{group.ref.name}")
         else:
-            names.add(_name(pod, around))
+            names.add(_shown_name(pod, around))
     return some(names)
 
 
-def _name(pod: Schedulable, around: Surroundings) -> str:
+def _shown_name(pod: Schedulable, around: Surroundings) -> str:
     namespace, name = name_of(pod)
     return f"{namespace}/{name}" if around.known(namespace) else f"pod {pod.metadata.uid}"
 
 
-def _nodes(nodes: Sequence[str]) -> str:
+def _nodes_are(nodes: Sequence[str]) -> str:
     return f"node {nodes[0]} is" if len(nodes) == 1 else f"nodes {some(nodes)} are"
 
 

@@ -16,7 +16,7 @@ from podium.api.devices import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
-from podium.api.reads import READS, Kind, Read, Reads, same
+from podium.api.reads import FOREIGN_READS, READS, Kind, Read, Reads, same
 from podium.api.storage import PersistentVolume, PersistentVolumeClaim
 
 
@@ -110,6 +110,7 @@ DEVICE_READS: Reads = {
 # The reads of an audit: a gang's claims decide where it can run.
 AUDIT_READS: Reads = {
     **READS,
+    **FOREIGN_READS,
     ("v1", "Pod"): Read(Kind.POD, ClaimingPod, "pods", same),
     **CLAIM_READS,
     **DEVICE_READS,

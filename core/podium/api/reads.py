@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from podium.api import core, foreign, v1alpha1, v1alpha2, v1beta1
+from podium.api import core, foreign, foreigngroups, v1alpha1, v1alpha2, v1beta1
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 
 
@@ -21,6 +21,7 @@ class Kind(StrEnum):
     WORKLOAD = "Workload"
     COMPOSITE_GROUP = "CompositePodGroup"
     KUEUE_WORKLOAD = "KueueWorkload"
+    FOREIGN_GROUP = "ForeignPodGroup"
     OWNER = "Owner"
     NAMESPACE = "Namespace"
     CLAIM = "PersistentVolumeClaim"
@@ -112,6 +113,12 @@ MANIFEST_READS: Reads = {
         (api_version, kind): Read(Kind.OWNER, owner.type, owner.plural, foreign.neutral_owner)
         for (api_version, kind), owner in foreign.MANIFEST_OWNERS.items()
     },
+}
+# The PodGroups of other projects, for audits and reports: no process decides by them.
+FOREIGN_READS: Reads = {
+    (api_version, "PodGroup"): Read(Kind.FOREIGN_GROUP, foreigngroups.ForeignGroup, "podgroups", same)
+    for each in foreigngroups.FOREIGN_KINDS
+    for api_version in each.api_versions
 }
 # Further kinds that a process may watch.
 FOLLOWED: Reads = {

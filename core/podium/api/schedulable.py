@@ -19,7 +19,7 @@ from podium.api.claims import (
 from podium.api.core import Container, Node, NodeSpec, NodeStatus
 from podium.api.meta import Int32, Int64, LabelSelector
 from podium.api.nodeselector import NodeSelector, NodeSelectorTerm
-from podium.api.reads import FOLLOWED, Kind, Read, Reads, same
+from podium.api.reads import FOLLOWED, FOREIGN_READS, Kind, Read, Reads, same
 from podium.api.storage import (
     AWSElasticBlockStore,
     AzureDisk,
@@ -230,6 +230,7 @@ class SchedulableNode(Node):
 # placement.
 SCHEDULING_READS: Reads = {
     **FOLLOWED,
+    **FOREIGN_READS,
     ("v1", "Pod"): Read(Kind.POD, Schedulable, "pods", same),
     ("v1", "Node"): Read(Kind.NODE, SchedulableNode, "nodes", same),
     **CLAIM_READS,

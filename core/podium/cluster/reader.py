@@ -7,6 +7,7 @@ from podium.api.core import Namespace, Node, Pod, PodDisruptionBudget, PriorityC
 from podium.api.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from podium.api.findings import ObjectRef
 from podium.api.foreign import KueueWorkload, PodOwner
+from podium.api.foreigngroups import ForeignGroup, ForeignKey
 from podium.api.groups import CompositeGroup, PodGroup, Workload
 from podium.api.membership import GroupKey, membership
 from podium.api.storage import (
@@ -122,6 +123,10 @@ class ClusterReader(Protocol):
     @property
     def kueue_workloads(self) -> Mapping[Name, KueueWorkload]:
         """Return Kueue's own Workloads by namespace and name."""
+
+    @property
+    def foreign_groups(self) -> Mapping[ForeignKey, ForeignGroup]:
+        """Return the PodGroups of other projects by key; read for audits and reports only."""
 
     @property
     def owners(self) -> Mapping[ObjectRef, PodOwner]:

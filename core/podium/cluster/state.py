@@ -14,6 +14,7 @@ from podium.api.core import Namespace, Node, Pod, PodDisruptionBudget, PriorityC
 from podium.api.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from podium.api.findings import ObjectRef
 from podium.api.foreign import KueueWorkload, PodOwner
+from podium.api.foreigngroups import ForeignGroup, ForeignKey
 from podium.api.groups import NATIVE_GROUP, CompositeGroup, PodGroup, Workload
 from podium.api.membership import GroupKey, key_of, membership, parent_key
 from podium.api.storage import (
@@ -31,7 +32,9 @@ Core = Pod | Node | Namespace | PriorityClass | PodDisruptionBudget
 CSI = CSINode | CSIDriver | CSIStorageCapacity
 Storage = PersistentVolumeClaim | PersistentVolume | StorageClass | CSI | VolumeAttachment
 Devices = ResourceClaim | ResourceClaimTemplate | DeviceClass | ResourceSlice
-Readable = Core | Storage | Devices | PodGroup | CompositeGroup | Workload | KueueWorkload | PodOwner
+Readable = (
+    Core | Storage | Devices | PodGroup | CompositeGroup | Workload | KueueWorkload | ForeignGroup | PodOwner
+)
 Observer = Callable[[Readable | None, Readable | None], None]
 # Receives the exception of an observer, and the object of the change.
 Failed = Callable[[Exception, Readable], None]
@@ -84,6 +87,7 @@ class ClusterState:
         self.device_classes: dict[str, DeviceClass] = {}
         self.resource_slices: dict[str, ResourceSlice] = {}
         self.kueue_workloads: dict[Name, KueueWorkload] = {}
+        self.foreign_groups: dict[ForeignKey, ForeignGroup] = {}
         self.owners: dict[ObjectRef, PodOwner] = {}
         self._members: dict[GroupKey, dict[str, Pod]] = {}
         self._observers: list[Observer] = []
@@ -147,7 +151,7 @@ class ClusterState:
             *(self.classes, self.nodes, self.namespaces, self.groups, self.workloads, self.pods),
             *(self.composites, self.budgets, self.claims, self.volumes, self.kueue_workloads, self.owners),
             *(self.storage_classes, self.csi_nodes, self.csi_drivers, self.storage_capacities),
-            *(self.attachments, self.resource_claims, self.claim_templates),
+            *(self.attachments, self.resource_claims, self.claim_templates, self.foreign_groups),
             *(self.device_classes, self.resource_slices),
         )
         for index in indices:
@@ -219,6 +223,8 @@ class ClusterState:
                 return self.resource_slices, name[1]
             case KueueWorkload():
                 return self.kueue_workloads, name
+            case ForeignGroup():
+                return self.foreign_groups, obj.group_key
             case PodOwner():
                 return self.owners, obj.ref
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from podium.api.core import Pod
 from podium.api.findings import ObjectRef
 from podium.api.foreign import PodOwner
+from podium.api.foreigngroups import COSCHEDULING, KAI, VOLCANO, ForeignKind
 
 # kubernetes-sigs/lws: every pod has labels for its set, its replica and its index; index 0 is the leader.
 LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
@@ -21,7 +22,6 @@ TRAINJOB_STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 # volcano-sh/apis: set as annotations, and in newer releases as labels too.
 VOLCANO_JOB = "volcano.sh/job-name"
 VOLCANO_TASK = "volcano.sh/task-spec"
-VOLCANO_GROUP = "scheduling.k8s.io/group-name"
 # kubernetes-sigs/jobset
 JOBSET_NAME = "jobset.sigs.k8s.io/jobset-name"
 JOBSET_ROLE = "jobset.sigs.k8s.io/replicatedjob-name"
@@ -33,8 +33,6 @@ KUEUE_ROLE = "kueue.x-k8s.io/podset"
 KUEUE_ROLE_HASH = "kueue.x-k8s.io/role-hash"
 # Kueue sets the Workload of a pod on the pod if topology or a prebuilt Workload needs it.
 KUEUE_WORKLOAD = "kueue.x-k8s.io/workload"
-# kubernetes-sigs/scheduler-plugins, coscheduling
-COSCHEDULING_GROUP = "scheduling.x-k8s.io/pod-group"
 # kubeflow/training-operator (v1): PyTorchJob, MPIJob and related kinds; the label does not tell which.
 TRAINING_JOB = "training.kubeflow.org/job-name"
 TRAINING_ROLE = "training.kubeflow.org/replica-type"
@@ -46,8 +44,6 @@ GROVE_GANG = "grove.io/podgang"
 GROVE_ROLE = "grove.io/podclique"
 # The PodCliqueSet of a pod of Grove.
 GROVE_SET = "app.kubernetes.io/part-of"
-# NVIDIA/KAI-Scheduler: an annotation that its grouper sets.
-KAI_GROUP = "pod-group-name"
 # knative/serving: the Service of a pod.
 KNATIVE_SERVICE = "serving.knative.dev/service"
 # apache/yunikorn-k8shim: the application of a pod, by its label or annotation or by the older
@@ -75,12 +71,17 @@ class _Source(NamedTuple):
     scheduler: str = ""
 
 
+def _group_sources(kind: ForeignKind) -> list[_Source]:
+    """Return the labels and annotations that name a PodGroup of another project."""
+    return [_Source(key, kind.api_versions[0], "PodGroup", annotation=True) for key in kind.keys]
+
+
 _TRAINJOB = ("trainer.kubeflow.org/v1alpha1", "TrainJob")
 _KUEUE = ("kueue.x-k8s.io/v1beta1", "Workload")
 _YUNIKORN = ("yunikorn.apache.org/v1alpha1", "Application")
 # The first of these on a pod names its group: labels that schedulers use for gangs come before owner labels.
 _SOURCES = (
-    _Source(COSCHEDULING_GROUP, "scheduling.x-k8s.io/v1alpha1", "PodGroup"),
+    *_group_sources(COSCHEDULING),
     _Source(KUEUE_GROUP, *_KUEUE),
     _Source(YUNIKORN_APP, *_YUNIKORN, annotation=True),
     _Source(YUNIKORN_APP_OLD, *_YUNIKORN, scheduler="yunikorn"),
@@ -89,8 +90,8 @@ _SOURCES = (
     _Source(RAY_CLUSTER, "ray.io/v1", "RayCluster"),
     _Source(GROVE_GANG, "scheduler.grove.io/v1alpha1", "PodGang"),
     _Source(TRAINING_JOB, "kubeflow.org/v1", "Job"),
-    _Source(VOLCANO_GROUP, "scheduling.volcano.sh/v1beta1", "PodGroup", annotation=True),
-    _Source(KAI_GROUP, "scheduling.run.ai/v2alpha2", "PodGroup", annotation=True),
+    *_group_sources(VOLCANO),
+    *_group_sources(KAI),
     _Source(JOB_NAME, "batch/v1", "Job"),
     _Source(JOB_NAME_OLD, "batch/v1", "Job"),
 )

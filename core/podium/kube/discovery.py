@@ -28,6 +28,7 @@ _ORDER = (
     Kind.POD,
     Kind.OWNER,
     Kind.KUEUE_WORKLOAD,
+    Kind.FOREIGN_GROUP,
     Kind.POD_GROUP,
     Kind.COMPOSITE_GROUP,
     Kind.WORKLOAD,

@@ -19,6 +19,7 @@ from podium.api.core import (
 )
 from podium.api.findings import Finding, ObjectRef
 from podium.api.foreign import KueueWorkload, KueueWorkloadSpec, PodOwner
+from podium.api.foreigngroups import ForeignGroup, ForeignGroupSpec
 from podium.api.groups import GROUP_LABEL, DisruptionMode, PodGroup, Template, TemplateRef, Workload
 from podium.api.meta import ObjectMeta, OwnerReference
 from podium.audit.report import AuditReport
@@ -256,6 +257,12 @@ def with_roles(**classes: str) -> PodOwner:
     ref = ObjectRef("jobset.x-k8s.io/v1alpha2", "JobSet", NS, "roles")
     metadata = ObjectMeta(name="roles", namespace=NS)
     return PodOwner(ref=ref, metadata=metadata, templates=templates, gangs=1)
+
+
+def foreign_group(least: int | None, api_version: str = "scheduling.x-k8s.io/v1alpha1") -> ForeignGroup:
+    """Make the PodGroup `train` of another project."""
+    metadata = ObjectMeta(name="train", namespace=NS)
+    return ForeignGroup(api_version, metadata=metadata, spec=ForeignGroupSpec(least))
 
 
 def kueue_workload(

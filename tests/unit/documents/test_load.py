@@ -51,6 +51,7 @@ def test_every_kind_reaches_the_index(reads: Reads) -> None:
         state.composites,
         state.workloads,
         state.kueue_workloads,
+        state.foreign_groups,
         state.owners,
         state.namespaces,
         state.claims,

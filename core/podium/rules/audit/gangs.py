@@ -1,14 +1,19 @@
 """Rules about a gang's size: minCount compared with the existing pods, and with the existing nodes."""
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from shlex import quote
+from typing import NamedTuple
 
+from podium.api.core import Pod
 from podium.api.findings import ObjectRef, Severity
+from podium.api.foreigngroups import ForeignGroup, ForeignKey, foreign_key
 from podium.api.groups import PodGroup
 from podium.api.podrequests import CPU
 from podium.api.reads import Kind
 from podium.groups.messages import not_counting
 from podium.rules.audit.capacity import MILLI, Shortfall
-from podium.rules.audit.commands import delete
+from podium.rules.audit.commands import delete, resource
 from podium.rules.audit.survey import AuditFinding, Survey
 from podium.rules.rule import Rule
 from podium.text import count, listed
@@ -16,14 +21,17 @@ from podium.text import count, listed
 _MEMBERS = frozenset({Kind.POD, Kind.POD_GROUP})
 # The field of a finding about the size of a gang.
 MIN_COUNT = "spec.schedulingPolicy.gang.minCount"
+MIN_MEMBER = "spec.minMember"
 
 GANG_TOO_FEW_PODS = Rule(
     id="gang-too-few-pods",
     severity=Severity.WARNING,
     title="A gang has fewer live pods than its minCount",
-    why="Members are not scheduled until minCount of them exist, and no event reports it.",
-    source="kube-scheduler (GangScheduling, PreEnqueue)",
-    needs=_MEMBERS,
+    why="Members are not scheduled until minCount of them exist, and no event reports it. The same holds for "
+    "minMember of the PodGroups of the coscheduling plugin, Volcano and KAI.",
+    source="kube-scheduler (GangScheduling, PreEnqueue); scheduler-plugins (coscheduling, PreFilter); "
+    "ray-project/kuberay#5205",
+    needs=frozenset({Kind.POD}),
 )
 GANG_TOO_LARGE = Rule(
     id="gang-too-large",
@@ -34,6 +42,13 @@ GANG_TOO_LARGE = Rule(
     source="KEP-4671 (gang scheduling)",
     needs=_MEMBERS | {Kind.NODE},
 )
+
+
+class ForeignShortage(NamedTuple):
+    """The sentence on a group of another project that is short of pods, and the fix."""
+
+    message: str
+    fix: str
 
 
 def gang_too_few_pods(survey: Survey) -> Iterator[AuditFinding]:
@@ -63,6 +78,39 @@ def gang_too_few_pods(survey: Survey) -> Iterator[AuditFinding]:
             message = f"no pod references it, and minCount is {least}."
             fix = f"create its pods, or delete an orphaned group: {delete(each.ref)}"
         yield AuditFinding(GANG_TOO_FEW_PODS.finding(each.ref, MIN_COUNT, message, fix))
+    yield from _foreign_too_few(survey)
+
+
+def _foreign_too_few(survey: Survey) -> Iterator[AuditFinding]:
+    """Find groups of other projects that are short of pods while one waits; finished pods count there."""
+    groups = survey.view.foreign_groups
+    members: defaultdict[ForeignKey, list[Pod]] = defaultdict(list)
+    for pod in survey.view.pods.values() if groups else ():
+        key = foreign_key(pod)
+        if key is not None and key in groups:
+            members[key].append(pod)
+    for key, group in groups.items():
+        short = foreign_shortage(group, members[key])
+        if short is not None:
+            message = f"{short.message}."
+            finding = GANG_TOO_FEW_PODS.finding(group.object_ref, MIN_MEMBER, message, short.fix)
+            yield AuditFinding(finding)
+
+
+def foreign_shortage(group: ForeignGroup, members: Sequence[Pod]) -> ForeignShortage | None:
+    """Return why members of another project's group wait: fewer than minMember exist. Else None."""
+    holders = sorted({group.group_key.holder(pod.scheduler) for pod in members if pod.pending} - {""})
+    if not holders or len(members) >= group.min_member:
+        return None
+    number = len(members)
+    ref = group.object_ref
+    exist = f"{count(number, 'pod')} of {ref} exist{'s' if number == 1 else ''}"
+    patch = quote(f'{{"spec":{{"minMember":{number}}}}}')
+    command = f"kubectl patch {resource(ref)} {quote(ref.name)} -n {quote(ref.namespace)}"
+    return ForeignShortage(
+        f"{exist}, and minMember is {group.min_member}: {listed(holders)} places none that waits",
+        f"create the missing pods, or lower minMember: {command} --type=merge -p {patch}",
+    )
 
 
 def _owner_suspended(survey: Survey, group: PodGroup | None) -> bool:

@@ -90,7 +90,12 @@ CHECKS: tuple[AuditCheck, ...] = (
     AuditCheck(divergent.PREEMPTION_POLICY_DIFFERS, divergent.preemption_policy_differs),
     AuditCheck(members.POD_OLDER_THAN_GROUP, members.pod_older_than_group),
     AuditCheck(members.MEMBERSHIP_CONFLICT, members.membership_conflict),
-    AuditCheck(gangs.GANG_TOO_FEW_PODS, gangs.gang_too_few_pods, misled_by=_SELECTION),
+    AuditCheck(
+        gangs.GANG_TOO_FEW_PODS,
+        gangs.gang_too_few_pods,
+        _GROUPS,
+        misled_by=_SELECTION,
+    ),
     AuditCheck(topology.GROUP_STRADDLES_DOMAINS, topology.group_straddles_domains),
     AuditCheck(groups.GROUP_UNLIKE_TEMPLATE, groups.group_unlike_template),
     AuditCheck(groups.BASIC_WITH_GROUP_DISRUPTION, groups.basic_with_group_disruption, _WORKLOADS),

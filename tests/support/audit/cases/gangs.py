@@ -1,6 +1,6 @@
 """Cases for the rules about the size of gangs."""
 
-from tests.support.audit.builders import NEW, container, node, owner, pod, pod_group, pods
+from tests.support.audit.builders import NEW, container, foreign_group, node, owner, pod, pod_group, pods
 from tests.support.audit.cases.case import GROUP, Case
 
 from podium.cluster.state import Readable
@@ -21,7 +21,45 @@ def asking_each(count: int, **requests: str) -> list[Readable]:
     return [asking(f"pod-{index}", **requests) for index in range(count)]
 
 
+def coscheduled(name: str, scheduler: str = "other", node: str | None = None, **labels: str) -> Readable:
+    labels = labels or {"scheduling.x-k8s.io/pod-group": "train"}
+    return pod(name, scheduler=scheduler, node=node, phase="Pending", labels=labels)
+
+
 CASES = [
+    Case(
+        "a group of coscheduling with fewer pods than minMember",
+        "gang-too-few-pods",
+        [foreign_group(5), *(coscheduled(f"pod-{at}") for at in range(3))],
+        [
+            (
+                GROUP,
+                "spec.minMember",
+                "and minMember is 5: the coscheduling plugin of other places none that waits.",
+            )
+        ],
+    ),
+    Case(
+        "a group of coscheduling with minMember pods",
+        "gang-too-few-pods",
+        [foreign_group(2), *(coscheduled(f"pod-{at}") for at in range(2))],
+    ),
+    Case(
+        "a group of coscheduling of which all pods have nodes",
+        "gang-too-few-pods",
+        [foreign_group(5), coscheduled("pod-0", node="node-0")],
+    ),
+    Case("a group of coscheduling whose pods are to come", "gang-too-few-pods", [foreign_group(5)]),
+    Case(
+        "a group of coscheduling without minMember",
+        "gang-too-few-pods",
+        [foreign_group(None), coscheduled("x")],
+    ),
+    Case(
+        "pods of Podium's scheduler, which reads no group of coscheduling",
+        "gang-too-few-pods",
+        [foreign_group(5), coscheduled("pod-0", "podium-scheduler")],
+    ),
     Case(
         "two of four",
         "gang-too-few-pods",

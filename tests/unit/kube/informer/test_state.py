@@ -10,6 +10,7 @@ from hypothesis import given
 from podium.api.core import Namespace, Node, Pod, PodDisruptionBudget, PodSpec, PriorityClass, SchedulingGroup
 from podium.api.findings import ObjectRef
 from podium.api.foreign import KueueWorkload, PodOwner
+from podium.api.foreigngroups import ForeignGroup
 from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, PODIUM_GROUP, DisruptionMode, PodGroup, Workload
 from podium.api.membership import GroupKey, membership
 from podium.api.meta import ObjectMeta
@@ -62,6 +63,7 @@ EVERY_KIND: list[Readable] = [
     CSIStorageCapacity(metadata=META),
     VolumeAttachment(metadata=ObjectMeta(name="x")),
     KueueWorkload("kueue.x-k8s.io/v1beta1", "Workload", metadata=META),
+    ForeignGroup("scheduling.x-k8s.io/v1alpha1", metadata=META),
     _group(NATIVE_GROUP),
     _group(PODIUM_GROUP),
     _workload(NATIVE_GROUP),

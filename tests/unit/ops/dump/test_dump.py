@@ -164,8 +164,8 @@ async def test_the_file_is_a_list_of_typed_lists(fake: Fake, tmp_path: Path) -> 
     assert (whole["apiVersion"], whole["kind"]) == ("v1", "List")
     info, *lists = whole["items"]
     missing = [
-        "CompositePodGroup", "KueueWorkload", "Namespace", "PersistentVolumeClaim", "PersistentVolume",
-        "StorageClass", "CSINode", "CSIDriver", "CSIStorageCapacity", "VolumeAttachment",
+        "CompositePodGroup", "KueueWorkload", "ForeignPodGroup", "Namespace", "PersistentVolumeClaim",
+        "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "CSIStorageCapacity", "VolumeAttachment",
         "ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice",
     ]  # fmt: skip
     labels = info.pop("labels")

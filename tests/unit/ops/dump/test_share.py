@@ -9,6 +9,7 @@ import pytest
 
 from podium.api.core import Pod, PodDisruptionBudget, PriorityClass
 from podium.api.events import PAST_READS, Event
+from podium.api.foreigngroups import FOREIGN_KINDS
 from podium.api.groups import GROUP_LABEL
 from podium.api.meta import Condition, ObjectMeta, OwnerReference
 from podium.api.reads import READS
@@ -65,7 +66,8 @@ def test_every_key_that_groups_are_inferred_by_is_kept() -> None:
     keys = {value for name, value in vars(inferred).items() if name.isupper() and isinstance(value, str)}
     # Kueue's queue decides whether an object waits, and only objects of manifests have it.
     keys -= {inferred.KUEUE_ROLE_HASH, inferred.TEMPLATE_HASH, inferred.KUEUE_QUEUE}
-    assert keys | {GROUP_LABEL} == NAMING_KEYS
+    foreign = {key for each in FOREIGN_KINDS for key in each.keys}
+    assert keys | foreign | {GROUP_LABEL} == NAMING_KEYS
 
 
 POD: dict[str, Any] = {
