@@ -34,6 +34,7 @@ VICTIM_OVERDUE = "VictimOverdue"
 STALE_NOMINATION = "StaleNomination"
 ROOM_KEPT = "RoomKept"
 
+_WAIT = "wait until the victims terminate, at most their grace periods"
 # The taint of a node whose kubelet has not written its status for some time.
 _UNREACHABLE = "node.kubernetes.io/unreachable"
 
@@ -128,10 +129,11 @@ def _under_way(nodes: Sequence[str], victims: Sequence[_LeavingPod], around: Sur
     silent = sorted({each.node_name for each in overdue or victims if _state_of_node(each.node_name, around)})
     about = "".join(f"; node {node} {_state_of_node(node, around)}" for node in silent[:SHOWN])
     if not overdue:
+        lost = [each for each in victims if each.node_name in silent]
         return Wait(
             cause=RESERVED_NODE,
             message=f"{where} until {_awaited(victims, around)}{about}",
-            fix="wait until the victims terminate, at most their grace periods",
+            fix="; ".join([_WAIT, *([_force(lost, around, silent=True)] if lost else [])]),
         )
     overdue.sort(key=lambda each: (each.due, each.pod.metadata.name))
     first, *others = [
@@ -144,7 +146,11 @@ def _under_way(nodes: Sequence[str], victims: Sequence[_LeavingPod], around: Sur
     return Wait(
         cause=VICTIM_OVERDUE,
         message=f"{where}, but {listed(names)}{about}",
-        fix=_force(overdue, silent, around),
+        fix="; ".join(
+            _force(pods, around, silent=lost)
+            for lost in (True, False)
+            if (pods := [each for each in overdue if (each.node_name in silent) is lost])
+        ),
     )
 
 
@@ -160,9 +166,9 @@ def _awaited(victims: Sequence[_LeavingPod], around: Surroundings) -> str:
     return f"{names} {ended}, due at {last}" if len(due) == 1 else f"{names} {ended}, the last due at {last}"
 
 
-def _force(overdue: Sequence[_LeavingPod], silent: Sequence[str], around: Surroundings) -> str:
-    """Return how to free the room of pods whose kubelet does not end them."""
-    nodes = silent or sorted({each.node_name for each in overdue})
+def _force(overdue: Sequence[_LeavingPod], around: Surroundings, *, silent: bool) -> str:
+    """Return how to free the room of pods whose kubelet does not end them, or (`silent`) cannot."""
+    nodes = sorted({each.node_name for each in overdue})
     kind = "node" if len(nodes) == 1 else "nodes"
     lead = (
         f"if {kind} {some(nodes)} will not come back, so that nothing of the pods runs"
@@ -194,7 +200,7 @@ def _without_victims(
         return Wait(
             cause=RESERVED_NODE,
             message=f"a preemption for it is in progress: {_nodes_are(nodes)} reserved",
-            fix="wait until the victims terminate, at most their grace periods",
+            fix=_WAIT,
         )
     found = around.engine.placement_target(target)
     if isinstance(found, PlacementTarget):

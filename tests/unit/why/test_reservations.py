@@ -108,6 +108,12 @@ CASES = {
         f"{BEGUN} until a/low, a/tiny have ended, the last due at 2026-11-21T09:32:00Z",
         WAIT,
     ),
+    "a victim that is not due yet, on a node that is unknown": Case(
+        [waiting(), leaving(due="2026-11-21T09:31:00Z"), ready("n1", "Unknown", NEWEST)],
+        "NodeReserved",
+        f"{BEGUN} until a/low has ended, due at 2026-11-21T09:31:00Z; node n1 does not answer",
+        f"{WAIT}; {SILENT}{FORCE}",
+    ),
     "a victim within the minute in which a kubelet deletes it": Case(
         [waiting(), leaving(due="2026-11-21T09:29:30Z"), node(), REPEATED],
         "NodeReserved",
@@ -170,6 +176,14 @@ CASES = {
         f"but a/low is overdue since {DUE} and b/other since {DUE}",
         "check the kubelet of nodes n1, n2; once nothing of the pods runs: "
         f"{FORCE}; kubectl delete pod other -n b --force --grace-period=0",
+        "group a/ring",
+    ),
+    "overdue victims of which one node answers": Case(
+        [*RING, leaving(), leaving("other", at="n2"), tainted("n1"), node("n2"), REPEATED],
+        "VictimOverdue",
+        "a preemption for it is in progress: nodes n1, n2 are reserved, "
+        f"but a/low is overdue since {DUE} and a/other since {DUE}; node n1 does not answer",
+        f"{SILENT}{FORCE}; {CHECK.replace('n1', 'n2')}{FORCE.replace('low', 'other')}",
         "group a/ring",
     ),
     "more victims than are named": Case(

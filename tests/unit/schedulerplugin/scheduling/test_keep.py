@@ -12,6 +12,7 @@ from tests.unit.api.test_storage import OBJECTS
 from tests.unit.schedulerplugin.preemption.test_engine_follows import pods
 
 from podium.api.core import MIRROR
+from podium.api.meta import Condition
 from podium.api.reads import PODIUM_COMPOSITE
 from podium.api.schedulable import SCHEDULING_READS, Schedulable
 from podium.api.storage import BETA_CLASS, BIND_COMPLETED, MIGRATED_PLUGINS, SELECTED_NODE, VolumeAttachment
@@ -142,7 +143,10 @@ def test_fields_that_no_decision_reads_are_not_kept() -> None:
     assert found.status.conditions is None
     machine = node()
     machine.metadata.annotations = {"csi.volume.kubernetes.io/nodeid": "{}"}
+    assert machine.status is not None
+    machine.status.conditions = [Condition("Ready", "True")]
     assert transform(machine).metadata.annotations is None
+    assert machine.status.conditions is None
 
 
 def test_of_a_composite_group_the_same_annotations_are_kept_as_of_a_group() -> None:
