@@ -61,7 +61,7 @@ class Naming(NamedTuple):
     live: bool
 
     def full(self, option: str, text: str) -> Name:
-        """Return [NAMESPACE/]NAME as a name; `option` is its option. `with_namespace` finds a namespace left empty.
+        """Return [NAMESPACE/]NAME as a name; `with_namespace` finds a namespace that is left empty.
 
         Raises click.UsageError, and PodiumError if the context's namespace is needed and there is none.
         """

@@ -18,7 +18,7 @@ from podium.api.podcreators import PodCreator
 from podium.api.reads import MANIFEST_READS, Kind, Read
 from podium.api.schedulable import SCHEDULING_READS
 from podium.documents.clusterinfo import CLUSTER_INFO
-from podium.documents.document import Document, ReadError
+from podium.documents.document import Document, ReadError, in_json_words
 from podium.documents.load import CLUSTER_SCOPED, Identity, identity_of, note_duplicate
 from podium.ops.makers import MOST_PODS, generated, size_of, uid_of
 from podium.ops.trainjobs import with_jobsets
@@ -67,6 +67,16 @@ class Added(NamedTuple):
             return function(*arguments, **named)
         except ObjectError as error:
             raise self.document.error(error.problem, error.field) from None
+
+
+def converted(document: Document, value: object, form: type[T], path: str) -> T:
+    """Return a part of a document at a path in the form of a type. Raises ReadError."""
+    try:
+        return msgspec.convert(value, form)
+    except msgspec.ValidationError as error:
+        problem, _, field = str(error).partition(" - at `$.")
+        field = f"{path}.{field.removesuffix('`')}".strip(".")
+        raise document.error(in_json_words(problem), field) from None
 
 
 def read_added(

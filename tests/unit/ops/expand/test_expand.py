@@ -98,8 +98,6 @@ ALONE = (
     "or its PodGroups with their pods"
 )
 TWICE = "Pod t/p is in the input twice, first in new.json, document 1, items[0]. Remove one"
-DEPENDS = "spec.template: the pods of a DaemonSet depend on the nodes"
-DAEMON = made("apps/v1", "DaemonSet", "each", {"template": template()})
 CRON = made("batch/v1", "CronJob", "later", {"jobTemplate": {"spec": {"template": template()}}})
 BROKEN = made("batch/v1", "Job", "broken", {"template": template(priorityClassName="lead")})
 REFUSED: list[tuple[str, list[Document], str]] = [
@@ -139,11 +137,6 @@ REFUSED: list[tuple[str, list[Document], str]] = [
         f"{FIRST}: Pod p names PodGroup nowhere, which does not exist. Add it",
     ),
     (
-        "a DaemonSet",
-        [DAEMON],
-        f"{FIRST}: {DEPENDS}",
-    ),
-    (
         "an object without a name",
         [{"apiVersion": "v1", "kind": "Node", "metadata": {}}],
         f"{FIRST}: metadata.name: is missing. Give the object a name",
@@ -171,7 +164,6 @@ def test_an_object_that_cannot_be_added_is_refused_with_file_and_field(
 SECOND = role("b", template={"spec": {"template": template(priorityClassName="lead")}})
 ABSENT = "no PriorityClass with name lead was found"
 UNPLANNED: list[tuple[str, list[Document], str, str]] = [
-    ("a DaemonSet", [DAEMON], "DaemonSet t/each", DEPENDS),
     ("a CronJob", [CRON], "CronJob t/later", "spec.jobTemplate: creates its Jobs later. Add the Job instead"),
     (
         "a Job whose class does not exist",
