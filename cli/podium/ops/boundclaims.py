@@ -9,7 +9,7 @@ Sources: DefaultStorageClass and the PersistentVolume controller of Kubernetes 1
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -33,7 +33,7 @@ from podium.ops.additions import Additions
 from podium.ops.makers import uid_of
 from podium.schedulerplugin.volumes.bindables import DelayedClaim, bindable_volume, bound_pair, delayed_claim
 from podium.schedulerplugin.volumes.matching import BindableVolumes
-from podium.text import count
+from podium.text import count, some
 
 # In place of a default class that was not read. No class has the name, so a claim of it cannot be judged.
 _UNREAD_DEFAULT = "<default>"
@@ -57,6 +57,8 @@ class ClaimBinder:
         unread = Kind.STORAGE_CLASS in state.unread
         self._default = default_class(self._classes.values()) or (_UNREAD_DEFAULT if unread else "")
         self._provisioned = Counter[str]()
+        # The claims of each class that does not exist.
+        self._lacking: dict[str, list[str]] = {}
 
     def bind(self) -> None:
         """Replace the claims by those that a cluster has a moment later, and add their volumes."""
@@ -69,11 +71,18 @@ class ClaimBinder:
             claim = objects[at]
             assert isinstance(claim, PersistentVolumeClaim), "the others were left out"
             objects[at] = self._settled(self._with_class(claim))
+        self._additions.notes += self._notes()
+
+    def _notes(self) -> Iterator[str]:
+        """Yield the notes on the classes that provision volumes before the plan, or do not exist."""
         for name, number in self._provisioned.items():
-            self._additions.notes.append(
+            yield (
                 f"planned as if StorageClass {name} had provisioned {count(number, 'volume')}, "
                 "because it binds claims before their pods are scheduled"
             )
+        for name, claims in self._lacking.items():
+            why = f"StorageClass {name} not found" if name else "no StorageClass is the default"
+            yield f"{why}, so no volume is created for {count(len(claims), 'claim')} ({some(claims)})"
 
     def _with_class(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
         """Return a claim with the default class if it states none; an empty name is none by intent."""
@@ -121,14 +130,11 @@ class ClaimBinder:
     def _created(
         self, claim: PersistentVolumeClaim, storage_class: StorageClass | None
     ) -> PersistentVolume | None:
-        """Return the volume that a class provisions, None without a provisioner. Notes a class that lacks."""
+        """Return the volume that a class provisions, None without a provisioner."""
         meta, spec = claim.metadata, claim.spec or PersistentVolumeClaimSpec()
         if storage_class is None:
             if spec.storageClassName != "" and Kind.STORAGE_CLASS not in self._additions.state.unread:
-                name = claim.storage_class
-                why = f"StorageClass {name} not found" if name else "no StorageClass is the default"
-                ref = f"PersistentVolumeClaim {meta.namespace}/{meta.name}"
-                self._additions.notes.append(f"{ref}: {why}, so no volume is created for it")
+                self._lacking.setdefault(claim.storage_class, []).append(f"{meta.namespace}/{meta.name}")
             return None
         provisioner = storage_class.provisioner or ""
         if provisioner == NO_PROVISIONER:

@@ -152,32 +152,32 @@ class CreatedClaims:
         key = membership(pod, native_served=self._additions.profile.workload_api)
         group = self._additions.seen.groups.get(key) if key is not None and key.native else None
         status = pod.status or SchedulableStatus(phase="Pending")
-        named = [
-            each
+        named = {
+            each.name: each
             for each in status.resourceClaimStatuses or ()
             if each.resourceClaimName is None or (namespace, each.resourceClaimName) in claims
-        ]
+        }
         for entry in pod.spec.resourceClaims or ():
-            if entry.resourceClaimTemplateName is None or any(each.name == entry.name for each in named):
+            if entry.resourceClaimTemplateName is None or entry.name in named:
                 continue
             template = templates.get((namespace, entry.resourceClaimTemplateName))
-            shared = group is not None and entry in group.claims
-            known = _of_group(group, entry, of_groups) if group is not None and shared else None
-            if known is None and template is not None:
+            sharing = group if group is not None and entry in group.claims else None
+            created = _of_group(sharing, entry, of_groups) if sharing is not None else None
+            if created is None and template is not None:
                 owner = (
-                    _controlled_by(group.ref.apiVersion, "PodGroup", group.metadata)
-                    if group is not None and shared
-                    else _controlled_by("v1", "Pod", pod.metadata)
+                    _controlled_by("v1", "Pod", pod.metadata)
+                    if sharing is None
+                    else _controlled_by(sharing.ref.apiVersion, "PodGroup", sharing.metadata)
                 )
-                known = EntryStatus(entry.name, self._create(entry, template, owner))
-                if group is not None and shared:
-                    of_groups[(namespace, group.ref.name), entry.name] = known
-            if known is not None:
-                named.append(known)
+                created = EntryStatus(entry.name, self._create(entry, template, owner))
+                if sharing is not None:
+                    of_groups[(namespace, sharing.ref.name), entry.name] = created
+            if created is not None:
+                named[entry.name] = created
             else:
                 self._note_missing(pod, entry)
         if named:
-            pod.status = msgspec.structs.replace(status, resourceClaimStatuses=named)
+            pod.status = msgspec.structs.replace(status, resourceClaimStatuses=list(named.values()))
 
     def _create(
         self, entry: ResourceClaimEntry, template: ResourceClaimTemplate, owner: OwnerReference

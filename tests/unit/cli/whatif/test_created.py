@@ -160,6 +160,14 @@ def test_a_daemon_set_evicts_where_there_is_no_room_alone(
     assert (workload["kind"], workload["pods"], workload["placed"]) == ("DaemonSet", 2, 2)
 
 
+def test_the_largest_number_of_replicas_counts_their_claims(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """There is one device, so one replica fits."""
+    run = _whatif(monkeypatch, tmp_path, DEVICES + TEMPLATE, "--max", "-o", "json")
+    assert (run.code, run.json["replicas"]) == (0, {"withoutPreemption": 1, "withPreemption": 1})
+
+
 @pytest.mark.parametrize("name", ["storageClassName: fast, ", ""], ids=["a class", "the default"])
 def test_a_claim_of_an_unread_class_cannot_be_judged(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str

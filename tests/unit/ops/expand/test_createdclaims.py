@@ -230,13 +230,13 @@ CLASSES: list[tuple[str, list[Document], Document, str]] = [
         "a class that does not exist",
         [NOW],
         _claim("c", "nowhere"),
-        "PersistentVolumeClaim t/c: StorageClass nowhere not found, so no volume is created for it",
+        "StorageClass nowhere not found, so no volume is created for 1 claim (t/c)",
     ),
     (
         "no default",
         [NOW],
         _claim("c", None),
-        "PersistentVolumeClaim t/c: no StorageClass is the default, so no volume is created for it",
+        "no StorageClass is the default, so no volume is created for 1 claim (t/c)",
     ),
 ]  # fmt: skip
 

@@ -427,6 +427,14 @@ def test_objects_that_plans_need_are_added_and_the_rest_is_counted() -> None:
     assert expansion.notes == ("skipped, no plan depends on them: 2 v1 Service",)
 
 
+def test_another_version_of_a_kind_that_plans_read_is_named() -> None:
+    """Examples of DRA drivers have templates of versions that a server of today does not serve."""
+    older = made("resource.k8s.io/v1beta1", "ResourceClaimTemplate", "one", {})
+    kind = "resource.k8s.io/v1beta1 ResourceClaimTemplate"
+    notes = add(cluster(), older, pod()).notes
+    assert notes == (f"not read, because plans know other versions of them: 1 {kind}",)
+
+
 def test_storage_of_a_file_is_added() -> None:
     """Classes, drivers, nodes and attachments have no namespace; a capacity without one is in `default`."""
     stored = [
