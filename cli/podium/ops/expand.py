@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from podium.api.core import SchedulingGroup
-from podium.api.findings import ObjectRef
+from podium.api.findings import ObjectRef, group_of
 from podium.api.foreign import PodOwner, neutral_owner, template_documents
-from podium.api.groups import GROUP_LABEL, PodGroup
+from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, PodGroup
 from podium.api.membership import GroupKey
 from podium.api.meta import ObjectMeta
 from podium.api.minors import minor_of
@@ -46,7 +46,7 @@ from podium.ops.targets import targets_of
 from podium.ops.workloadgroups import groups_for, has_groups, maker_of
 from podium.rules.admission import Profile
 from podium.rules.clientchecks import unknown_fields
-from podium.rules.context import COMPOSITE
+from podium.rules.context import CLAIMS, COMPOSITE
 from podium.text import some
 
 # Kinds that decide the admission of others come first, in any order of the file.
@@ -110,11 +110,14 @@ def expand(
     the file can be planned, it is an error.
     """
     added, notes = read_added(documents, now, strict=strict)
-    gated = _native_trees(added)
-    if gated and not any(key.native for key in state.composites):
-        notes += [f"{ref}: planned as with the gate {COMPOSITE}" for ref in gated]
-    if gated or any(key.native for key in state.composites):
-        profile = msgspec.structs.replace(profile, gates=profile.gates | {COMPOSITE})
+    for gate, refs, shown in (
+        (COMPOSITE, _native_trees(added), any(key.native for key in state.composites)),
+        (CLAIMS, _groups_with_claims(added), any(each.claims for each in state.groups.values())),
+    ):
+        if not shown:
+            notes += [f"{ref}: planned as with the gate {gate}" for ref in refs]
+        if refs or shown:
+            profile = msgspec.structs.replace(profile, gates=profile.gates | {gate})
     return _Expander(Additions(state, now, profile, labels, notes, strict=strict)).expand(added)
 
 
@@ -124,6 +127,16 @@ def _native_trees(added: Iterable[Added]) -> list[ObjectRef]:
         each.ref
         for each in added
         if (each.document.apiVersion, each.document.kind) == (COMPOSITE_VERSION, COMPOSITE)
+    ]
+
+
+def _groups_with_claims(added: Iterable[Added]) -> list[ObjectRef]:
+    """Return the native groups of the file with resource claims, which a server has only with its gate on."""
+    return [
+        each.ref
+        for each in added
+        if (each.read.kind, group_of(each.document.apiVersion)) == (Kind.POD_GROUP, NATIVE_GROUP)
+        and (each.value.get("spec") or {}).get("resourceClaims")
     ]
 
 

@@ -354,10 +354,15 @@ def test_a_claim_that_exists_is_used_again() -> None:
     assert name != "p-gpu-abcde"
 
 
-def test_the_pods_of_a_group_with_an_equal_entry_share_its_claim() -> None:
-    """Kubernetes creates it for the group; the gate of the field is on where a group has claims."""
-    state = cluster(group(resourceClaims=[ENTRY]), _template())
-    added = add(state, *(member(name, resourceClaims=[ENTRY]) for name in ("a", "b")))
+@pytest.mark.parametrize("stored", [False, True], ids=["of the file", "of the cluster"])
+def test_the_pods_of_a_group_with_an_equal_entry_share_its_claim(*, stored: bool) -> None:
+    """Kubernetes creates it for the group, with its gate on, as kubernetes-sigs/dra-example-driver shows."""
+    of_group = [group(resourceClaims=[ENTRY], priority=1000)]
+    members = [member(name, resourceClaims=[ENTRY]) for name in "ab"]
+    state = cluster(_template(), *(of_group if stored else ()))
+    added = add(state, *members, *(() if stored else of_group))
+    gate = "PodGroup t/g: planned as with the gate DRAWorkloadResourceClaims"
+    assert added.notes == (() if stored else (gate,))
     ((name, claim),) = _resource_claims(added).items()
     owner = claim.metadata.controller()
     assert _named(added) == {"a": [("gpu", name)], "b": [("gpu", name)]}
