@@ -8,7 +8,7 @@ Sources: the StatefulSet, ephemeral volume and resource claim controllers of Kub
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -26,7 +26,7 @@ from podium.documents.load import NOT_IN_INPUT
 from podium.ops.added import Added, converted
 from podium.ops.additions import Additions
 from podium.ops.boundclaims import ClaimBinder
-from podium.ops.makers import generated, uid_of
+from podium.ops.makers import generated, uid_of, value_at
 
 # More claims than this in one file are probably a mistake, and would take the planner minutes.
 MOST_CLAIMS = 100_000
@@ -45,11 +45,11 @@ class VolumeTemplate(NamedTuple):
 def stateful_templates(added: Added, path: Sequence[str]) -> tuple[VolumeTemplate, ...]:
     """Return the volumeClaimTemplates at a path of an object, none for no path. Raises ReadError."""
     field = ".".join((*path, "volumeClaimTemplates"))
-    templates = _at(added.value, *path, "volumeClaimTemplates") if path else None
+    templates = value_at(added.value, *path, "volumeClaimTemplates") if path else None
     listed = templates if isinstance(templates, list) else []
     made: list[VolumeTemplate] = []
     for index, template in enumerate(listed):
-        name = _at(template, "metadata", "name")
+        name = value_at(template, "metadata", "name")
         if not isinstance(name, str):
             raise added.document.error("is missing or not text", f"{field}[{index}].metadata.name")
         made.append(VolumeTemplate(name, _claim(added, template, f"{field}[{index}]")))
@@ -58,10 +58,10 @@ def stateful_templates(added: Added, path: Sequence[str]) -> tuple[VolumeTemplat
 
 def ephemeral_templates(added: Added, spec: object, path: str) -> tuple[VolumeTemplate, ...]:
     """Return the generic ephemeral volumes of a pod's spec at a path of an object. Raises ReadError."""
-    volumes = _at(spec, "volumes")
+    volumes = value_at(spec, "volumes")
     made: list[VolumeTemplate] = []
     for index, volume in enumerate(volumes if isinstance(volumes, list) else ()):
-        template, name = _at(volume, "ephemeral", "volumeClaimTemplate"), _at(volume, "name")
+        template, name = value_at(volume, "ephemeral", "volumeClaimTemplate"), value_at(volume, "name")
         if template is not None and isinstance(name, str):
             field = f"{path}.volumes[{index}].ephemeral.volumeClaimTemplate".strip(".")
             made.append(VolumeTemplate(name, _claim(added, template, field)))
@@ -235,12 +235,5 @@ def _controlled_by(api_version: str, kind: str, metadata: ObjectMeta) -> OwnerRe
 
 def _claim(added: Added, template: object, field: str) -> PersistentVolumeClaim:
     """Return a claim as its template has it. Raises ReadError."""
-    value = {"metadata": _at(template, "metadata") or {}, "spec": _at(template, "spec")}
+    value = {"metadata": value_at(template, "metadata") or {}, "spec": value_at(template, "spec")}
     return converted(added.document, value, PersistentVolumeClaim, field)
-
-
-def _at(value: object, *steps: str) -> Any:
-    """Return the value at a path of an untyped document, or None if the path does not exist."""
-    for step in steps:
-        value = value.get(step) if isinstance(value, dict) else None
-    return value

@@ -134,7 +134,7 @@ def made_by(owner: PodCreator, document: Mapping[str, Any]) -> Made:
         case MadePods():
             return _made_pods(ref, owner)
         case SimpleOwner(kind="Job"):
-            indexed = _at(document, "spec", "completionMode") == "Indexed"
+            indexed = value_at(document, "spec", "completionMode") == "Indexed"
             return Made((_job(ref, "spec.template", number, {}, indexed=indexed),), ())
         case SimpleOwner(kind="StatefulSet"):
             return Made((_stateful(ref, document, number),), ())
@@ -220,7 +220,7 @@ def daemon_set(ref: ObjectRef, uid: str, nodes: Sequence[str]) -> Batch:
 
 
 def _stateful(ref: ObjectRef, document: Mapping[str, Any], number: int) -> Batch:
-    first = _at(document, "spec", "ordinals", "start") or 0
+    first = value_at(document, "spec", "ordinals", "start") or 0
     if not isinstance(first, int) or first < 0:
         raise ObjectError(ref, "spec.ordinals.start", "is not an initial number of pods")
     copies = [_ordinal(ref.name, first + index) for index in range(number)]
@@ -280,7 +280,7 @@ def _role(ref: ObjectRef, role: ReplicatedJob, path: str, sent: Mapping[str, Any
     job = role.template or JobTemplate()
     annotations = job.metadata.annotations if job.metadata is not None else None
     _refuse_keys(ref, f"{path}.template.metadata.annotations", annotations, (_JOBSET_EXCLUSIVE,))
-    indexed = (_at(sent, "template", "spec", "completionMode") or "Indexed") == "Indexed"
+    indexed = (value_at(sent, "template", "spec", "completionMode") or "Indexed") == "Indexed"
     replicas = _default(role.replicas)
     for index in range(replicas):
         labels = {
@@ -302,7 +302,7 @@ def _leader_worker_set(ref: ObjectRef, owner: LeaderWorkerSet, document: Mapping
     if pair is None:
         return Made((), ())
     _refuse_keys(ref, "metadata.annotations", owner.metadata.annotations, _LWS_EXCLUSIVE)
-    if (_at(document, "spec", "groupPlacementPolicy", "type") or "None") != "None":
+    if (value_at(document, "spec", "groupPlacementPolicy", "type") or "None") != "None":
         raise ObjectError(ref, "spec.groupPlacementPolicy", _NO_PLAN)
     workers = "spec.leaderWorkerTemplate.workerTemplate"
     leaders = workers if pair.leaderTemplate is None else "spec.leaderWorkerTemplate.leaderTemplate"
@@ -326,7 +326,7 @@ def _leader_worker_set(ref: ObjectRef, owner: LeaderWorkerSet, document: Mapping
     )
 
 
-def _at(value: object, *steps: str) -> Any:
+def value_at(value: object, *steps: str) -> Any:
     """Return the value at a path of an untyped document, or None if the path does not exist."""
     for step in steps:
         value = value.get(step) if isinstance(value, dict) else None
