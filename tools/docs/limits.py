@@ -26,6 +26,7 @@ from podium.groups.trees import MAX_GROUPS, MAX_TEMPLATES
 from podium.kube import cache
 from podium.kube.connection import LONGEST_ANSWER
 from podium.kube.lines import LONGEST_LINE
+from podium.ops.createdclaims import MOST_CLAIMS
 from podium.ops.makers import MOST_PODS
 from podium.rules.audit import publisheddevices
 from podium.rules.conditions import MAX_MESSAGE
@@ -76,6 +77,7 @@ BOUNDS = (
     Bound("values that aliases add to a YAML document", _count(yamldoc.MAX_ALIASED), _ERROR),
     Bound("Lists within Lists", _count(split.MAX_NESTED_LISTS), _ERROR),
     Bound("pods of one file for `whatif --add`", _count(MOST_PODS), _ERROR),
+    Bound("claims of the pods of one file for `whatif --add`", _count(MOST_CLAIMS), _ERROR),
     Bound(
         "domains that `whatif --defragment` tries", _count(defragment.MOST_TRIED), "the others are `NotTried`"
     ),

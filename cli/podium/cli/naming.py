@@ -1,15 +1,22 @@
-"""A pod or a group on the command line, as in kubectl: its kind, and NAMESPACE/NAME, or NAME with -n."""
+"""A pod or a group on the command line, as in kubectl: its kind, and [NAMESPACE/]NAME.
 
+The namespace of a plain NAME is that of -n, else the context's. Files have no context, so there it is the
+only namespace with an object of this name, which is known once they are read.
+"""
+
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import click
 
 from podium.cli import kubeoptions, options
 from podium.cluster.reader import Name
+from podium.errors import PodiumUsageError
+from podium.text import some
 
 # Separate from the flags that select a cluster, because files have namespaces too.
 within_option = kubeoptions.namespace_option(
-    "Namespace of a NAME without one.  [default: the context's]", "within"
+    "Namespace of a NAME without one.  [default: the context's; in files the only one that has it]", "within"
 )
 
 
@@ -54,11 +61,14 @@ class Naming(NamedTuple):
     live: bool
 
     def full(self, option: str, text: str) -> Name:
-        """Return [NAMESPACE/]NAME as a full name; `option` is its option.
+        """Return [NAMESPACE/]NAME as a name; `with_namespace` finds a namespace that is left empty.
 
         Raises click.UsageError, and PodiumError if the context's namespace is needed and there is none.
         """
-        name = full_name(option, text if "/" in text else f"{self._meant(option, text)}/{text}")
+        namespace = "" if "/" in text else self._meant()
+        if text and "/" not in text and not namespace:
+            return "", text
+        name = full_name(option, f"{namespace}/{text}" if namespace else text)
         if self.within and name[0] != self.within:
             hint = f" Write {name[1]} without its kind." if _kind(name[0]) in _KINDS else ""
             raise click.UsageError(
@@ -70,16 +80,30 @@ class Naming(NamedTuple):
             )
         return name
 
-    def _meant(self, option: str, text: str) -> str:
-        if self.within:
-            return self.within
-        if not self.live:
-            raise click.UsageError(
-                f"{option}: namespace missing. Write NAMESPACE/{text}, or add -n NAMESPACE."
-            )
+    def _meant(self) -> str:
+        """Return the namespace of a name without one; empty for files that neither -n nor --tenant limits."""
+        if self.within or not self.live:
+            return self.within or self.tenant or ""
         from podium.kube.kubeconfig import namespace  # noqa: PLC0415 - files do without
 
         return namespace(self.kube.kubeconfig, self.kube.context)
+
+
+def with_namespace(option: str, name: Name, named: Iterable[Name]) -> Name:
+    """Return a name with its namespace: the only one in which an object of the input is so `named`.
+
+    It is unchanged if it has a namespace, or if no object has the name. Raises PodiumUsageError if objects of
+    several namespaces have it.
+    """
+    if name[0]:
+        return name
+    namespaces = sorted({namespace for namespace, other in named if other == name[1]})
+    if len(namespaces) > 1:
+        raise PodiumUsageError(
+            f"{option}: {name[1]} is in several namespaces: {some(namespaces)}. "
+            f"Write NAMESPACE/{name[1]}, or add -n NAMESPACE"
+        )
+    return namespaces[0] if namespaces else "", name[1]
 
 
 def full_name(option: str, text: str) -> Name:

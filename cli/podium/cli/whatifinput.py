@@ -31,6 +31,7 @@ from podium.cli.config.schedulersettings import (
     choose_settings,
     of_scheduler,
 )
+from podium.cli.naming import with_namespace
 from podium.cli.render.whatif_words import Basis, approximation_line, target_words
 from podium.cluster.reader import ClusterReader, Name, Target, name_of
 from podium.documents.load import NOT_IN_INPUT, NOT_SERVED, STORAGE_KINDS, Loaded
@@ -259,6 +260,11 @@ def find_group(view: ClusterReader, name: Name) -> GroupKey | None:
     return next((key for key in keys if group_at(view, key) is not None or view.members(key)), None)
 
 
+def group_names(view: ClusterReader) -> set[Name]:
+    """Return the names of all groups, including groups that only pods name."""
+    return {key.qualified for key in (*view.groups, *view.composites, *view.referenced_groups())}
+
+
 def choose_targets(
     pod: Name | None, group: Name | None, added: Iterable[Target], view: ClusterReader, tenant: str | None
 ) -> list[Target]:
@@ -266,6 +272,10 @@ def choose_targets(
 
     With a `tenant` only objects in its namespace count. Raises PodiumError with the possible choices.
     """
+    if pod is not None:
+        pod = with_namespace("--pod", pod, view.pods)
+    if group is not None:
+        group = with_namespace("--group", group, group_names(view))
     named = pod or group
     if named is not None:
         target = find_group(view, named) if group is not None else named if named in view.pods else None
@@ -306,6 +316,8 @@ def pending_targets(view: ClusterReader, scope: Scope) -> dict[Target, ObjectRef
 
 def find_victim(name: Name, kind: str | None, view: ClusterReader) -> Target:
     """Return a pod or group by name. Raises PodiumError, and click.UsageError if both exist."""
+    pods, groups = (view.pods if kind != "group" else ()), (group_names(view) if kind != "pod" else ())
+    name = with_namespace("--victim", name, (*pods, *groups))
     pod = name if name in view.pods and kind != "group" else None
     group = find_group(view, name) if kind != "pod" else None
     if pod is not None and group is not None:
@@ -340,7 +352,7 @@ def _not_found(view: ClusterReader, name: Name, *kinds: Kind) -> str:
     """Return that no object of these kinds has the name, with the kinds that were not read and why."""
     unread = "; ".join(f"{kind}: {view.unread[kind]}" for kind in kinds if kind in view.unread)
     what = " or ".join(kind.lower() if kind is Kind.POD else kind for kind in kinds)
-    return f"{what} {'/'.join(name)} not found{f' ({unread})' if unread else ''}"
+    return f"{what} {'/'.join(filter(None, name))} not found{f' ({unread})' if unread else ''}"
 
 
 def namespace_of(target: Target) -> str:

@@ -17,6 +17,7 @@ from podium.api.membership import GroupKey
 from podium.api.reads import Kind
 from podium.cli import whatifinput
 from podium.cli.config.schedulersettings import choose_settings, of_file
+from podium.cli.naming import with_namespace
 from podium.cli.whatifinput import Assumptions, ChosenSemantics, assume
 from podium.cluster.reader import ClusterReader, Name, Target
 from podium.errors import PodiumError
@@ -59,6 +60,29 @@ class WhyAnswer(NamedTuple):
 
     account: "Account | None"
     planned: ProspectPlan | None = None
+
+
+def placed_query(question: WhyQuery, read: "WhyData") -> WhyQuery:
+    """Return a query with the namespace of its name, which may be that of events and records alone.
+
+    Raises PodiumUsageError if the name is in several namespaces.
+    """
+    view, is_pod = read.near.state, question.kind == "pod"
+    stored = view.pods if is_pod else whatifinput.group_names(view)
+    name = with_namespace(question.kind, question.name, stored)
+    if not name[0]:
+        kinds = ("Pod",) if is_pod else ("PodGroup", "CompositePodGroup")
+        events, records = read.past
+        plans = [plan for record in records for plan in record.plans]
+        parties = (party for plan in plans for party in (plan.preemptor, *plan.units))
+        past = [(each.namespace, each.name) for each in parties if each.kind in kinds]
+        past += [
+            (about.namespace or "", about.name or "")
+            for about in (event.involvedObject for event in events)
+            if about.kind in kinds
+        ]
+        name = with_namespace(question.kind, name, past)
+    return question._replace(name=name)
 
 
 def draft_account(
@@ -192,7 +216,7 @@ def _pods(target: Target, view: ClusterReader) -> list[Pod]:
 def not_found_message(question: WhyQuery, read: "WhyData") -> str:
     """Return an error for an unknown name, with similar names and the data that could not be read."""
     what = {"pod": "pod", "group": "PodGroup"}
-    wanted = "/".join(question.name)
+    wanted = "/".join(filter(None, question.name))
     message = f"{what[question.kind]} {wanted} not found, and no record of it"
     unknown = (*read.unknown, *whatifinput.not_known(read.near, _FACTS))
     unread = f" ({'; '.join(unknown)})" if unknown else ""
@@ -205,10 +229,10 @@ def _hints(question: WhyQuery, view: ClusterReader) -> Iterator[str]:
     pods = set(view.pods)
     groups = {(key.namespace, key.name) for key in (*view.groups, *view.referenced_groups())}
     own, other = (pods, groups) if question.kind == "pod" else (groups, pods)
-    if question.name in other:
+    if any(each == name and namespace in ("", where) for where, each in other):
         kind, what = ("group", "PodGroup") if question.kind == "pod" else ("pod", "pod")
-        yield f"a {what} has this name: podium why {kind} {namespace}/{name}"
-    near = get_close_matches(name, [each for where, each in own if where == namespace], n=_OFFERED)
+        yield f"a {what} has this name: podium why {kind} {'/'.join(filter(None, question.name))}"
+    near = get_close_matches(name, [each for where, each in own if namespace in ("", where)], n=_OFFERED)
     if near:
         yield f"did you mean {some(near, _OFFERED)}?"
     elsewhere = sorted(where for where, each in own if each == name)

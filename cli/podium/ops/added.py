@@ -6,6 +6,7 @@ last of two equal objects counts, and an object of a folder that does not decode
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -18,7 +19,7 @@ from podium.api.podcreators import PodCreator
 from podium.api.reads import MANIFEST_READS, Kind, Read
 from podium.api.schedulable import SCHEDULING_READS
 from podium.documents.clusterinfo import CLUSTER_INFO
-from podium.documents.document import Document, ReadError
+from podium.documents.document import Document, ReadError, in_json_words
 from podium.documents.load import CLUSTER_SCOPED, Identity, identity_of, note_duplicate
 from podium.ops.makers import MOST_PODS, generated, size_of, uid_of
 from podium.ops.trainjobs import with_jobsets
@@ -34,6 +35,15 @@ _BUILT_IN = frozenset(
     )
 )
 _READS = {**MANIFEST_READS, **SCHEDULING_READS}
+_READ_KINDS = frozenset((group_of(api_version), kind) for api_version, kind in _READS)
+
+
+class _Unread(Enum):
+    """The reasons for which a kind of a file is not read."""
+
+    UNNEEDED = "no plan depends on it"
+    VERSION = "plans know other versions"
+    CUSTOM = "it may create pods"
 
 
 class Added(NamedTuple):
@@ -67,6 +77,16 @@ class Added(NamedTuple):
             return function(*arguments, **named)
         except ObjectError as error:
             raise self.document.error(error.problem, error.field) from None
+
+
+def converted(document: Document, value: object, form: type[T], path: str) -> T:
+    """Return a part of a document at a path in the form of a type. Raises ReadError."""
+    try:
+        return msgspec.convert(value, form)
+    except msgspec.ValidationError as error:
+        problem, _, field = str(error).partition(" - at `$.")
+        field = f"{path}.{field.removesuffix('`')}".strip(".")
+        raise document.error(in_json_words(problem), field) from None
 
 
 def read_added(
@@ -103,18 +123,22 @@ def read_added(
 
 def _skipped_notes(others: Counter[tuple[str, str]]) -> Iterator[str]:
     """Yield the notes on kinds that were not read: those of Kubernetes itself create no pods."""
-    for custom, note in (
-        (False, "skipped, no plan depends on them"),
-        (True, "not read; the plan lacks pods that they create and groups that they form"),
+    for why, note in (
+        (_Unread.UNNEEDED, "skipped, no plan depends on them"),
+        (_Unread.VERSION, "not read, because plans know other versions of them"),
+        (_Unread.CUSTOM, "not read; the plan lacks pods that they create and groups that they form"),
     ):
-        kinds = [(key, number) for key, number in sorted(others.items()) if _is_custom(*key) is custom]
+        kinds = [(key, number) for key, number in sorted(others.items()) if _why_unread(*key) is why]
         if kinds:
             yield f"{note}: {', '.join(f'{number:,} {each[0]} {each[1]}' for each, number in kinds)}"
 
 
-def _is_custom(api_version: str, kind: str) -> bool:
-    """Return whether a plan may depend on a kind: it is not one of Kubernetes itself, or it groups pods."""
-    return group_of(api_version).removesuffix(".k8s.io") not in _BUILT_IN or kind == "CompositePodGroup"
+def _why_unread(api_version: str, kind: str) -> _Unread:
+    """Return why a kind is not read; a plan may depend on those of other projects, and on groups of pods."""
+    group = group_of(api_version)
+    if group.removesuffix(".k8s.io") not in _BUILT_IN or kind == "CompositePodGroup":
+        return _Unread.CUSTOM
+    return _Unread.VERSION if (group, kind) in _READ_KINDS else _Unread.UNNEEDED
 
 
 def _with_name(document: Document, read: Read, now: str, index: int) -> Added:

@@ -15,8 +15,9 @@ from podium.api.meta import ObjectMeta
 from podium.api.reads import Kind, Read
 from podium.api.schedulable import Schedulable
 from podium.cluster.state import ClusterState, Readable
-from podium.documents.document import Document, in_json_words
+from podium.documents.document import Document
 from podium.groups import autogroups
+from podium.ops.added import converted
 from podium.ops.selecting import selections
 from podium.rules import webhook
 from podium.rules.admission import Operation, Profile, Request, review
@@ -74,12 +75,7 @@ class AddedAdmission:
         if asks and self._profile.rules == "podium" and self._lets_ask(meta["namespace"]):
             value, joins = self._joining(value)
         admitted = self.admit(document, value, path)
-        try:
-            pod = msgspec.convert(admitted, Schedulable)
-        except msgspec.ValidationError as error:
-            problem, _, field = str(error).partition(" - at `$.")
-            field = f"{path}.{field.removesuffix('`')}".strip(".")
-            raise document.error(in_json_words(problem), field) from None
+        pod = converted(document, admitted, Schedulable, path)
         spec = f"{path}.spec".strip(".")
         self.check_labels(document, ((f"{spec}.{field}", key) for field, key in selections(pod.spec)))
         return pod, joins

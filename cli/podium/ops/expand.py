@@ -15,34 +15,44 @@ from typing import Any, NamedTuple
 import msgspec
 
 from podium.api.core import SchedulingGroup
-from podium.api.findings import ObjectRef
+from podium.api.findings import ObjectRef, group_of
 from podium.api.foreign import PodOwner, neutral_owner, template_documents
-from podium.api.groups import GROUP_LABEL, PodGroup
+from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, PodGroup
 from podium.api.membership import GroupKey
 from podium.api.meta import ObjectMeta
 from podium.api.minors import minor_of
 from podium.api.reads import COMPOSITE_VERSION, Kind
-from podium.api.schedulable import Schedulable, SchedulableSpec, SchedulableStatus
+from podium.api.schedulable import Schedulable, SchedulableNode, SchedulableSpec, SchedulableStatus
 from podium.cluster.reader import Target
 from podium.cluster.state import ClusterState, Readable
 from podium.documents.document import Document
 from podium.groups import autogroups
 from podium.groups.inferred import KUEUE_QUEUE
-from podium.ops.added import Added, read_added
+from podium.ops.added import Added, converted, read_added
 from podium.ops.additions import Additions
+from podium.ops.createdclaims import (
+    CreatedClaims,
+    VolumeTemplate,
+    ephemeral_templates,
+    stateful_templates,
+    with_claims,
+)
+from podium.ops.daemonsets import admitting_nodes, for_node, nodes_of_daemon_sets
 from podium.ops.ganggroups import make_gangs
 from podium.ops.jobgroups import ControllerGroup, scheduling_groups
-from podium.ops.makers import Batch, Made, made_by, uid_of, with_claims
+from podium.ops.makers import MOST_PODS, Batch, Made, daemon_set, made_by, uid_of
 from podium.ops.selecting import selected_keys
 from podium.ops.targets import targets_of
 from podium.ops.workloadgroups import groups_for, has_groups, maker_of
 from podium.rules.admission import Profile
 from podium.rules.clientchecks import unknown_fields
-from podium.rules.context import COMPOSITE
+from podium.rules.context import CLAIMS, COMPOSITE
 from podium.text import some
 
 # Kinds that decide the admission of others come first, in any order of the file.
 _FIRST = (Kind.NAMESPACE, Kind.PRIORITY_CLASS, Kind.WORKLOAD, Kind.COMPOSITE_GROUP, Kind.POD_GROUP)
+# Kinds of objects that controllers bind to each other.
+_BOUND = (Kind.CLAIM, Kind.VOLUME, Kind.RESOURCE_CLAIM)
 MOST_NOTES = 20
 
 
@@ -70,12 +80,17 @@ class Expansion(NamedTuple):
 
 
 class _AdmittedTemplate(NamedTuple):
-    """An admitted pod of a template, from which its copies are made, and whether they join a gang."""
+    """An admitted pod of a template, from which its copies are made, and whether they join a gang.
+
+    Each copy has claims of its own for the `stateful` and the `ephemeral` volumes.
+    """
 
     spec: SchedulableSpec
     labels: Mapping[str, str]
     annotations: dict[str, str] | None
     joins: bool
+    stateful: tuple[VolumeTemplate, ...]
+    ephemeral: tuple[VolumeTemplate, ...]
 
 
 def expand(
@@ -95,11 +110,14 @@ def expand(
     the file can be planned, it is an error.
     """
     added, notes = read_added(documents, now, strict=strict)
-    gated = _native_trees(added)
-    if gated and not any(key.native for key in state.composites):
-        notes += [f"{ref}: planned as with the gate {COMPOSITE}" for ref in gated]
-    if gated or any(key.native for key in state.composites):
-        profile = msgspec.structs.replace(profile, gates=profile.gates | {COMPOSITE})
+    for gate, refs, shown in (
+        (COMPOSITE, _native_trees(added), any(key.native for key in state.composites)),
+        (CLAIMS, _groups_with_claims(added), any(each.claims for each in state.groups.values())),
+    ):
+        if not shown:
+            notes += [f"{ref}: planned as with the gate {gate}" for ref in refs]
+        if refs or shown:
+            profile = msgspec.structs.replace(profile, gates=profile.gates | {gate})
     return _Expander(Additions(state, now, profile, labels, notes, strict=strict)).expand(added)
 
 
@@ -109,6 +127,16 @@ def _native_trees(added: Iterable[Added]) -> list[ObjectRef]:
         each.ref
         for each in added
         if (each.document.apiVersion, each.document.kind) == (COMPOSITE_VERSION, COMPOSITE)
+    ]
+
+
+def _groups_with_claims(added: Iterable[Added]) -> list[ObjectRef]:
+    """Return the native groups of the file with resource claims, which a server has only with its gate on."""
+    return [
+        each.ref
+        for each in added
+        if (each.read.kind, group_of(each.document.apiVersion)) == (Kind.POD_GROUP, NATIVE_GROUP)
+        and (each.value.get("spec") or {}).get("resourceClaims")
     ]
 
 
@@ -123,6 +151,12 @@ class _Expander:
         self._owners: dict[ObjectRef, PodOwner] = {}
         # Pods that joined the group of their gang, which does not exist yet.
         self._joined: dict[GroupKey, list[Schedulable]] = {}
+        self._claims = CreatedClaims(additions)
+        # The nodes of the cluster and the file, those with pods of each DaemonSet of the cluster, and the
+        # number of pods of DaemonSets so far.
+        self._nodes: dict[str, SchedulableNode] = {}
+        self._daemon_nodes: dict[ObjectRef, set[str]] = {}
+        self._daemon_pods = 0
 
     def expand(self, added: list[Added]) -> Expansion:
         for each in added:
@@ -139,6 +173,8 @@ class _Expander:
                         if namespace
                         else self._additions.admission.stored(each.document, each.read, each.value)
                     )
+        if any(each.ref.kind == "DaemonSet" for each in of[Kind.OWNER]):
+            self._read_nodes(of[Kind.NODE])
         makers: list[tuple[Added, Made]] = []
         for each in of[Kind.OWNER]:
             with self._additions.leaving_out(each.ref):
@@ -156,6 +192,7 @@ class _Expander:
             if each.read.kind not in (*_FIRST, Kind.OWNER, Kind.POD):
                 with self._additions.leaving_out(each.ref):
                     self._add_other(each)
+        self._claims.create()
         make_gangs(self._additions, self._joined, self._owners)
         targets = targets_of(self._additions)
         if not targets:
@@ -177,8 +214,14 @@ class _Expander:
             self._notes.append(f"{added.ref}: unknown field {field.path}{field.hint}")
 
     def _add_other(self, added: Added) -> None:
-        """Add an object that decides no admission, such as a node or a budget."""
+        """Add an object that decides no admission, such as a node or a budget.
+
+        A claim or volume that the cluster has keeps its binding, whatever the file says.
+        """
         value = added.read.neutral(added.typed())
+        if added.read.kind in _BOUND and self._additions.state.holds(value):
+            self._notes.append(f"{added.ref} exists already and stays as it is")
+            return
         keys = selected_keys([value])
         self._additions.admission.check_labels(
             added.document, (("spec.selector", key) for key in sorted(keys))
@@ -187,18 +230,45 @@ class _Expander:
 
     def _made(self, added: Added) -> Made:
         """Add an owner, and return the pods that it creates."""
-        owner = added.owner()
-        made = added.placed(made_by, owner, added.value)
+        owner, stored = added.owner(), self._additions.state.owners.get(added.ref)
+        if stored is not None:
+            # Its pods name its UID.
+            owner.metadata.uid = stored.metadata.uid
+        if added.ref.kind == "DaemonSet":
+            made = self._daemon_set(added, owner.metadata.uid or "")
+        else:
+            made = added.placed(made_by, owner, added.value)
+            if stored is not None:
+                self._notes.append(f"{added.ref} exists already; its pods stay, beside the added ones")
         self._notes += made.notes
         queue = (owner.metadata.labels or {}).get(KUEUE_QUEUE)
         if queue and made.batches:
             self._notes.append(f"{added.ref}: planned as if Kueue had admitted it (queue {queue})")
         neutral = neutral_owner(owner)
-        if self._additions.state.holds(neutral):
-            self._notes.append(f"{neutral.ref} exists already; its pods stay, beside the added ones")
         self._owners[neutral.ref] = neutral
         self._additions.objects.append(neutral)
         return made
+
+    def _read_nodes(self, added: Iterable[Added]) -> None:
+        """Read the nodes of the cluster and the file, and which of them have pods of DaemonSets."""
+        state = self._additions.state
+        self._nodes = {name: node for name, node in state.nodes.items() if isinstance(node, SchedulableNode)}
+        for each in added:
+            with self._additions.leaving_out(each.ref):
+                self._nodes[each.ref.name] = converted(each.document, each.value, SchedulableNode, "")
+        self._daemon_nodes = nodes_of_daemon_sets(state.pods.values())
+
+    def _daemon_set(self, added: Added, uid: str) -> Made:
+        """Return the pods of a DaemonSet on the nodes that admit them. Raises ReadError."""
+        template = template_documents(added.owner(), added.value).get("spec.template") or {}
+        spec = converted(added.document, template.get("spec") or {}, SchedulableSpec, "spec.template.spec")
+        nodes = admitting_nodes(spec, self._nodes.values(), self._daemon_nodes.get(added.ref, frozenset()))
+        self._daemon_pods += len(nodes.admitting)
+        if self._daemon_pods > MOST_PODS:
+            problem = f"{added.ref} brings the file to {self._daemon_pods:,} pods of DaemonSets"
+            raise added.document.error(f"{problem}. The maximum is {MOST_PODS:,}")
+        notes = [f"{added.ref}: no pod on {nodes.reasons}"] if nodes.others else []
+        return Made((daemon_set(added.ref, uid, nodes.admitting),), tuple(notes))
 
     # Pods.
 
@@ -211,13 +281,20 @@ class _Expander:
             pod.metadata.creationTimestamp = sent.metadata.creationTimestamp
             pod.metadata.deletionTimestamp = sent.metadata.deletionTimestamp
             pod.status = sent.status
+        elif sent.status is not None and pod.status is not None:
+            pod.status.resourceClaimStatuses = sent.status.resourceClaimStatuses
+        ephemeral = ephemeral_templates(added, added.value.get("spec"), "spec")
+        self._claims.check_number(added, 1, len(ephemeral), pod.spec)
+        self._claims.collect(pod, (), ephemeral)
         self._add(added, pod, joins=joins)
 
     def _add_batches(self, added: Added, made: Made, given: Mapping[_BatchKey, GroupKey]) -> None:
         """Add all pods of an owner, or none if a template is refused; `given` are the groups of batches."""
         batches = [(each, given.get(_batch_key(added.ref, each))) for each in made.batches if each.copies]
         for batch, group in batches:
-            self._admit_template(added, batch, group)
+            template = self._admit_template(added, batch, group)
+            volumes = len(template.stateful) + len(template.ephemeral)
+            self._claims.check_number(added, len(batch.copies), volumes, template.spec)
         for batch, group in batches:
             self._add_copies(added, batch, group)
 
@@ -239,8 +316,9 @@ class _Expander:
                 annotations=template.annotations,
                 ownerReferences=[batch.controller],
             )
-            own = with_claims(spec, batch.claims, copy.name)
+            own = with_claims(for_node(spec, copy.node) if copy.node else spec, template.stateful, copy.name)
             pod = Schedulable(metadata=metadata, spec=own, status=SchedulableStatus(phase="Pending"))
+            self._claims.collect(pod, template.stateful, template.ephemeral)
             self._add(added, pod, joins=template.joins)
 
     def _admit_template(self, added: Added, batch: Batch, given: GroupKey | None) -> _AdmittedTemplate:
@@ -252,7 +330,15 @@ class _Expander:
         pod, joins = self._additions.admission.admit_pod(added.document, value, batch.template)
         own = {GROUP_LABEL, *batch.copies[0].labels} if joins else batch.copies[0].labels
         labels = {key: text for key, text in (pod.metadata.labels or {}).items() if key not in own}
-        template = _AdmittedTemplate(pod.spec, labels, pod.metadata.annotations, joins)
+        path = added.owner().spec_paths().get(batch.template, f"{batch.template}.spec")
+        template = _AdmittedTemplate(
+            pod.spec,
+            labels,
+            pod.metadata.annotations,
+            joins,
+            stateful_templates(added, batch.claims),
+            ephemeral_templates(added, value["spec"], path),
+        )
         self._admitted[added.ref, batch.template] = template
         return template
 

@@ -4,17 +4,15 @@ Names, labels and owners are those that the controllers write, as far as schedul
 the gang of a pod, the selectors that count it, and its position in the order. Where a controller picks random
 letters, they are derived from the owner's name here, so the same file gives the same pods.
 
-Sources: the Job, StatefulSet and ReplicaSet controllers of Kubernetes 1.37; kubernetes-sigs/jobset and lws.
+Sources: the Job, StatefulSet, DaemonSet and ReplicaSet controllers of Kubernetes 1.37; kubernetes-sigs/jobset
+and lws.
 """
 
 import hashlib
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-
-from podium.api.claims import ClaimSource
 from podium.api.findings import ObjectError, ObjectRef
 from podium.api.meta import OwnerReference
 from podium.api.podcreators import (
@@ -31,7 +29,6 @@ from podium.api.podcreators import (
     TemplateSpec,
 )
 from podium.api.podmakers import POD_MAKERS, MadePods
-from podium.api.schedulable import SchedulableSpec, Volume
 from podium.api.v1alpha2 import reference
 from podium.groups import inferred
 from podium.groups.autogroups import JOBSET_INDEX
@@ -58,17 +55,18 @@ _HASH = 10
 
 
 class Copy(NamedTuple):
-    """A pod of a template: its name, and its labels in addition to the template's."""
+    """A pod of a template: its name, its labels beside the template's, and the node of a DaemonSet's pod."""
 
     name: str
     labels: dict[str, str]
+    node: str = ""
 
 
 class Batch(NamedTuple):
     """Pods of one template (a field path in the owner) that one controller creates.
 
-    `role` is the name of a JobSet's role, `replica` the index in a LeaderWorkerSet. `claims` are the volumes
-    for which a StatefulSet creates claims named `<volume>-<pod>`.
+    `role` is the name of a JobSet's role, `replica` the index in a LeaderWorkerSet. `claims` is the path of
+    the volumeClaimTemplates from which a StatefulSet creates claims, empty for none.
     """
 
     template: str
@@ -94,21 +92,14 @@ def uid_of(kind: str, namespace: str, name: str) -> str:
 def generated(base: str, namespace: str, index: int = 0) -> str:
     """Return a name as generateName would; the index selects one of the 27^5 suffixes, all different."""
     base = base[:_GENERATED_BASE]
-    seed = int.from_bytes(hashlib.sha256(f"{namespace}/{base}".encode()).digest()[:8])
-    return base + _letters(seed + index, _SUFFIX)
-
-
-def with_claims(spec: SchedulableSpec, claims: tuple[str, ...], pod: str) -> SchedulableSpec:
-    """Return a pod spec with the pod's own claims in place of the volumes of their names."""
-    if not claims:
-        return spec
-    volumes = [Volume(name=name, persistentVolumeClaim=ClaimSource(f"{name}-{pod}")) for name in claims]
-    others = [volume for volume in spec.volumes or () if volume.name not in claims]
-    return msgspec.structs.replace(spec, volumes=[*volumes, *others])
+    return base + _letters(_seed(f"{namespace}/{base}") + index, _SUFFIX)
 
 
 def size_of(owner: PodCreator) -> int:
-    """Return the number of pods that would be created at once, in constant time. Raises ObjectError."""
+    """Return the number of pods that would be created at once, in constant time. Raises ObjectError.
+
+    It is 0 for a DaemonSet, whose pods depend on the nodes (`daemon_set`).
+    """
     ref = reference(owner.apiVersion, owner.kind, owner.metadata)
     for field, number in _numbers(owner):
         if number is not None and number < 0:
@@ -116,8 +107,6 @@ def size_of(owner: PodCreator) -> int:
     match owner:
         case CronJob():
             raise ObjectError(ref, "spec.jobTemplate", "creates its Jobs later. Add the Job instead")
-        case SimpleOwner(kind="DaemonSet"):
-            raise ObjectError(ref, "spec.template", f"the pods of a {owner.kind} depend on the nodes")
         case MadePods() if problem := _unplanned(owner):
             raise ObjectError(ref, "spec", problem)
         case LeaderWorkerSet(spec=LeaderWorkerSetSpec()) if owner.gangs()[0] and not owner.gangs()[1]:
@@ -145,7 +134,7 @@ def made_by(owner: PodCreator, document: Mapping[str, Any]) -> Made:
         case MadePods():
             return _made_pods(ref, owner)
         case SimpleOwner(kind="Job"):
-            indexed = _at(document, "spec", "completionMode") == "Indexed"
+            indexed = value_at(document, "spec", "completionMode") == "Indexed"
             return Made((_job(ref, "spec.template", number, {}, indexed=indexed),), ())
         case SimpleOwner(kind="StatefulSet"):
             return Made((_stateful(ref, document, number),), ())
@@ -212,8 +201,7 @@ def _replicas(ref: ObjectRef, number: int) -> Batch:
     """Return the pods of a ReplicaSet, or of the ReplicaSet that a Deployment creates."""
     labels = {}
     if ref.kind == "Deployment":
-        seed = int.from_bytes(hashlib.sha256(str(ref).encode()).digest()[:8])
-        labels["pod-template-hash"] = _letters(seed, _HASH)
+        labels["pod-template-hash"] = _letters(_seed(str(ref)), _HASH)
         ref = ObjectRef(
             ref.apiVersion, "ReplicaSet", ref.namespace, f"{ref.name}-{labels['pod-template-hash']}"
         )
@@ -221,32 +209,28 @@ def _replicas(ref: ObjectRef, number: int) -> Batch:
     return Batch("spec.template", _reference(ref), tuple(copies))
 
 
+def daemon_set(ref: ObjectRef, uid: str, nodes: Sequence[str]) -> Batch:
+    """Return the pods of a DaemonSet on these nodes."""
+    labels = {"controller-revision-hash": _letters(_seed(str(ref)), _HASH)}
+    copies = (
+        Copy(generated(f"{ref.name}-", ref.namespace, at), labels, node) for at, node in enumerate(nodes)
+    )
+    controller = OwnerReference(ref.apiVersion, ref.kind, ref.name, uid, controller=True)
+    return Batch("spec.template", controller, tuple(copies))
+
+
 def _stateful(ref: ObjectRef, document: Mapping[str, Any], number: int) -> Batch:
-    first = _at(document, "spec", "ordinals", "start") or 0
+    first = value_at(document, "spec", "ordinals", "start") or 0
     if not isinstance(first, int) or first < 0:
         raise ObjectError(ref, "spec.ordinals.start", "is not an initial number of pods")
     copies = [_ordinal(ref.name, first + index) for index in range(number)]
-    claims = _claims(ref, document, "spec")
-    return Batch("spec.template", _reference(ref), tuple(copies), claims=claims)
+    return Batch("spec.template", _reference(ref), tuple(copies), claims=("spec",))
 
 
 def _ordinal(stateful_set: str, ordinal: int, labels: Mapping[str, str] | None = None) -> Copy:
     name = f"{stateful_set}-{ordinal}"
     own = {"statefulset.kubernetes.io/pod-name": name, "apps.kubernetes.io/pod-index": str(ordinal)}
     return Copy(name, {**(labels or {}), **own})
-
-
-def _claims(ref: ObjectRef, document: Mapping[str, Any], *path: str) -> tuple[str, ...]:
-    """Return the names of the volumes for which claims are created."""
-    field = f"{'.'.join(path)}.volumeClaimTemplates"
-    templates = _at(document, *path, "volumeClaimTemplates")
-    names: list[str] = []
-    for index, template in enumerate(templates if isinstance(templates, list) else ()):
-        name = _at(template, "metadata", "name")
-        if not isinstance(name, str):
-            raise ObjectError(ref, f"{field}[{index}].metadata.name", "is missing or not text")
-        names.append(name)
-    return tuple(names)
 
 
 def _unplanned(owner: MadePods) -> str:
@@ -296,7 +280,7 @@ def _role(ref: ObjectRef, role: ReplicatedJob, path: str, sent: Mapping[str, Any
     job = role.template or JobTemplate()
     annotations = job.metadata.annotations if job.metadata is not None else None
     _refuse_keys(ref, f"{path}.template.metadata.annotations", annotations, (_JOBSET_EXCLUSIVE,))
-    indexed = (_at(sent, "template", "spec", "completionMode") or "Indexed") == "Indexed"
+    indexed = (value_at(sent, "template", "spec", "completionMode") or "Indexed") == "Indexed"
     replicas = _default(role.replicas)
     for index in range(replicas):
         labels = {
@@ -318,11 +302,11 @@ def _leader_worker_set(ref: ObjectRef, owner: LeaderWorkerSet, document: Mapping
     if pair is None:
         return Made((), ())
     _refuse_keys(ref, "metadata.annotations", owner.metadata.annotations, _LWS_EXCLUSIVE)
-    if (_at(document, "spec", "groupPlacementPolicy", "type") or "None") != "None":
+    if (value_at(document, "spec", "groupPlacementPolicy", "type") or "None") != "None":
         raise ObjectError(ref, "spec.groupPlacementPolicy", _NO_PLAN)
     workers = "spec.leaderWorkerTemplate.workerTemplate"
     leaders = workers if pair.leaderTemplate is None else "spec.leaderWorkerTemplate.leaderTemplate"
-    claims = _claims(ref, document, "spec", "leaderWorkerTemplate")
+    claims = ("spec", "leaderWorkerTemplate")
     replicas, at_once = owner.gangs()
     batches: list[Batch] = []
     for replica in range(replicas):
@@ -342,7 +326,7 @@ def _leader_worker_set(ref: ObjectRef, owner: LeaderWorkerSet, document: Mapping
     )
 
 
-def _at(value: object, *steps: str) -> Any:
+def value_at(value: object, *steps: str) -> Any:
     """Return the value at a path of an untyped document, or None if the path does not exist."""
     for step in steps:
         value = value.get(step) if isinstance(value, dict) else None
@@ -364,6 +348,10 @@ def _reference(ref: ObjectRef) -> OwnerReference:
 
 def _default(number: int | None) -> int:
     return 1 if number is None else number
+
+
+def _seed(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
 
 
 def _letters(number: int, count: int) -> str:

@@ -43,6 +43,7 @@ from podium.api.storage import (
     BETA_CLASS,
     BIND_COMPLETED,
     BOUND_BY_CONTROLLER,
+    DEFAULT_CLASS,
     MIGRATED_PLUGINS,
     SELECTED_NODE,
     CSINodeDriver,
@@ -96,8 +97,8 @@ NAMING_KEYS = frozenset(
 MARKS = frozenset((BIND_COMPLETED, BOUND_BY_CONTROLLER))
 # Annotations of claims, volumes and CSINodes that plans read.
 STORAGE_KEYS = MARKS | {BETA_CLASS, SELECTED_NODE, MIGRATED_PLUGINS}
-# An annotation of claims whose value is read.
-FLAGS = frozenset((EXTENDED_RESOURCE_CLAIM,))
+# Annotations of claims and storage classes whose values are read.
+FLAGS = frozenset((EXTENDED_RESOURCE_CLAIM, *DEFAULT_CLASS))
 # Keys, or prefixes of keys, whose values are numbers, digests and Podium's own words.
 PLAIN_KEYS = (
     inferred.KUEUE_ROLE_HASH,

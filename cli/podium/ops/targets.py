@@ -25,6 +25,8 @@ def targets_of(additions: Additions) -> dict[Target, ObjectRef]:
             continue
         name = name_of(pod)
         source = additions.brought[name]
+        if source.ref in additions.unplanned:
+            continue
         key = membership(pod, native_served=additions.profile.workload_api)
         if key is None:
             targets.setdefault(name, source.ref)

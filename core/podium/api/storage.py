@@ -24,8 +24,15 @@ BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 # An annotation of a CSINode: the in-tree plugins that the kubelet replaced by CSI drivers, joined by commas.
 MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
+# Annotations that make a class the default, today's and the first.
+DEFAULT_CLASS = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
 # The provisioner of a class whose volumes an administrator creates.
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
+# The binding mode of a class whose claims get a volume when their first pod gets a node.
+WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 
 
 class GCEPersistentDisk(msgspec.Struct, gc=False):

@@ -6,7 +6,7 @@ snapshot inside a trial and undone. A decision consists of rows, which an execut
 makes it a Plan of names for all other readers.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -17,6 +17,7 @@ from podium.api.podrequests import LATEST
 from podium.api.times import seconds
 from podium.cluster.reader import ClusterReader, Name
 from podium.schedulerplugin.deadline import NEVER, Deadline
+from podium.schedulerplugin.devices.plannedclaims import ReservedClaim
 from podium.schedulerplugin.preemption.deciding import Decider, DomainRoom
 from podium.schedulerplugin.preemption.decision import Decision, PodKey
 from podium.schedulerplugin.preemption.defragment import LOWEST_PRIORITY, Defragmenter
@@ -29,6 +30,7 @@ from podium.schedulerplugin.preemption.target import Blocker, PlacementTarget, U
 from podium.schedulerplugin.preemption.targets import placement_target
 from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import Settings
+from podium.schedulerplugin.volumes.ledger import BoundVolume
 
 
 class Engine(PlanningState):
@@ -151,6 +153,25 @@ class Engine(PlanningState):
             self._nominated.update_all()
         found = placement_target(self.view, self.snapshot, target, self.settings, namer, self._leaving)
         return self.with_peers(found) if isinstance(found, PlacementTarget) else found
+
+    def claim_writes(self, nodes: Mapping[Name, str]) -> tuple[list[BoundVolume], list[ReservedClaim]]:
+        """Return what is written to volumes, and to claims for devices, before pods get these nodes."""
+        snapshot, chain = self.snapshot, self.placer.chain
+        rows = {snapshot.pod_row[pod]: snapshot.row[node] for pod, node in nodes.items()}
+        delayed = {row for row in rows if snapshot.shape_at(row).delayed}
+        using = {row for row in rows if snapshot.devices.uses(row)}
+        volumes: list[BoundVolume] = []
+        devices: list[ReservedClaim] = []
+        if not delayed and not using:
+            return volumes, devices
+        with self._trying():
+            for row, node in rows.items():
+                snapshot.assume(row, node)
+                plan = chain.volume_binding.plan(row) if row in delayed else None
+                volumes += plan.bound if plan is not None else ()
+                reserved = (chain.devices.reservations(row) if row in using else None) or ()
+                devices += [each for each in reserved if isinstance(each, ReservedClaim)]
+        return volumes, devices
 
     @contextmanager
     def placing(self, found: PlacementTarget, *, reserved: bool = True) -> Iterator[dict[int, int]]:

@@ -11,6 +11,7 @@ Many equal lone pods, such as the replicas of a Deployment, are planned at once 
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import groupby
@@ -18,14 +19,19 @@ from typing import NamedTuple
 
 import msgspec
 
+from podium.api.claims import ExtendedResourceRequest, ExtendedResourceStatus
 from podium.api.core import Pod
+from podium.api.devices import ResourceClaimStatus
 from podium.api.findings import ObjectRef
 from podium.api.membership import GroupKey
+from podium.api.podclaims import consumer_uids
 from podium.api.schedulable import SchedulableStatus
 from podium.api.times import written
-from podium.cluster.reader import Target
+from podium.cluster.reader import Name, Target
 from podium.cluster.state import ClusterState, Readable
 from podium.groups.trees import group_at, members_below
+from podium.schedulerplugin.devices.extended import ExtendedClaim
+from podium.schedulerplugin.devices.plannedclaims import ReservedClaim
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.outcome import (
     HarmLevel,
@@ -37,6 +43,7 @@ from podium.schedulerplugin.preemption.outcome import (
     WorkloadPlan,
     full_name,
 )
+from podium.schedulerplugin.volumes.bindables import bound_pair
 
 # From the best to the worst: a sum has the worst outcome of its plans.
 OUTCOMES = (
@@ -212,7 +219,7 @@ def _spared(plans: Sequence[Plan]) -> tuple[UnitVerdict, ...]:
 
 
 def _carry_out(state: ClusterState, engine: Engine, plan: Plan, now: datetime) -> None:
-    """Remove the victims of a plan, charge their budgets, and bind the preemptor's pods."""
+    """Remove the victims of a plan, charge their budgets, and bind the preemptor's pods with their claims."""
     victims = [(unit.namespace, pod.name) for unit in plan.victims for pod in unit.pods]
     for budget_name, pods in engine.charges(victims).items():
         budget = state.budgets[budget_name]
@@ -220,14 +227,61 @@ def _carry_out(state: ClusterState, engine: Engine, plan: Plan, now: datetime) -
             allowed = max((budget.status.disruptionsAllowed or 0) - pods, 0)
             left = msgspec.structs.replace(budget.status, disruptionsAllowed=allowed)
             state.apply(msgspec.structs.replace(budget, status=left))
-    for victim in victims:
-        state.remove(state.pods[victim])
-    status = SchedulableStatus(phase="Running", startTime=written(now))
-    for placed in plan.placements:
-        namespace, _, name = placed.pod.partition("/")
-        pod = state.pods[namespace, name]
-        spec = msgspec.structs.replace(pod.spec, nodeName=placed.node)
+    gone = [state.pods[victim] for victim in victims]
+    for pod in gone:
+        state.remove(pod)
+    _release_devices(state, {pod.metadata.uid or "" for pod in gone})
+    placed: dict[Name, str] = {}
+    for each in plan.placements:
+        namespace, _, name = each.pod.partition("/")
+        placed[namespace, name] = each.node
+    volumes, devices = engine.claim_writes(placed)
+    for bound in volumes:
+        for half in bound_pair(state.claims[bound.claim], state.volumes[bound.volume]):
+            state.apply(half)
+    extended: dict[Name, ExtendedResourceStatus] = {}
+    for reserved in devices:
+        _reserve_devices(state, reserved)
+        if reserved.created is not None:
+            pod_key = reserved.claim[0], reserved.consumers[0].name
+            extended[pod_key] = _extended_status(reserved.created)
+    for key, node in placed.items():
+        pod = state.pods[key]
+        spec = msgspec.structs.replace(pod.spec, nodeName=node)
+        status = pod.status if isinstance(pod.status, SchedulableStatus) else SchedulableStatus()
+        status = msgspec.structs.replace(status, phase="Running", startTime=written(now))
+        if key in extended:
+            status.extendedResourceClaimStatus = extended[key]
         state.apply(msgspec.structs.replace(pod, spec=spec, status=status))
+
+
+def _release_devices(state: ClusterState, gone: AbstractSet[str]) -> None:
+    """Take the devices of claims whose consumers are all gone (UIDs), as kube-controller-manager does."""
+    for claim in [each for each in state.resource_claims.values() if consumer_uids(each) & gone]:
+        assert claim.status is not None, "it has consumers"
+        left = [each for each in claim.status.reservedFor or () if each.uid not in gone]
+        allocation = claim.status.allocation if left else None
+        status = msgspec.structs.replace(claim.status, reservedFor=left, allocation=allocation)
+        state.apply(msgspec.structs.replace(claim, status=status))
+
+
+def _reserve_devices(state: ClusterState, reserved: ReservedClaim) -> None:
+    """Write the devices and the consumers of a claim; one for extended resources is created."""
+    created = reserved.created
+    claim = created.claim if created is not None else state.resource_claims[reserved.claim]
+    status = claim.status or ResourceClaimStatus()
+    status = msgspec.structs.replace(
+        status,
+        allocation=reserved.allocation or status.allocation,
+        reservedFor=[*(status.reservedFor or ()), *reserved.missing(claim)],
+    )
+    state.apply(msgspec.structs.replace(claim, status=status))
+
+
+def _extended_status(created: ExtendedClaim) -> ExtendedResourceStatus:
+    """Return the status of the pod for whose extended resources a claim is created."""
+    requests = [ExtendedResourceRequest(*mapping) for mapping in created.mappings]
+    return ExtendedResourceStatus(requests, created.claim.metadata.name or "")
 
 
 def _members(state: ClusterState, target: Target) -> Iterable[Pod]:

@@ -11,14 +11,16 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.devices import scene as devices
 from tests.support.filters import builders
 from tests.support.oracle.clusters import replicas
 from tests.support.preemption.clusters import NOW, SECONDS, state_of, time_of
-from tests.support.preemption.scene import group, node
+from tests.support.preemption.scene import HOST, group, node
 
 from podium.api.core import PodDisruptionBudget
 from podium.api.findings import ObjectRef
 from podium.api.membership import GroupKey
+from podium.api.storage import PersistentVolumeStatus
 from podium.cluster.reader import Target
 from podium.cluster.state import ClusterState
 from podium.schedulerplugin import series
@@ -320,3 +322,84 @@ def test_a_budget_is_charged_for_the_plans_before() -> None:
     )
     steps = planned([*nodes(2), *old, budget, pod("a", 8, 5), pod("b", 8, 5)], named("a", "b"))
     assert [step.plan.harm.violations for step in steps if step.plan.harm is not None] == [0, 1]
+
+
+def counted(*parts: Any) -> list[Any]:
+    """Return objects in one list; scenes of devices have lists of their own."""
+    return [each for part in parts for each in (part if isinstance(part, list) else [part])]
+
+
+def local(name: str, where: str) -> Any:
+    """Make a free volume of a node's disk."""
+    term = {"matchExpressions": [{"key": HOST, "operator": "In", "values": [where]}]}
+    made = builders.volume(name, terms=[term], storageClassName="local", capacity={"storage": "1Gi"})
+    return msgspec.structs.replace(made, status=PersistentVolumeStatus(phase="Available"))
+
+
+def disk(name: str) -> list[Any]:
+    """Return a pod of 1 cpu with a claim of its own for a local volume."""
+    return [
+        builders.claim(name, storageClassName="local", resources={"requests": {"storage": "1Gi"}}),
+        builders.pod(name, {"cpu": 1}, **builders.mounts(name)),
+    ]
+
+
+LOCAL = builders.storage_class("local", "WaitForFirstConsumer", "kubernetes.io/no-provisioner")
+FITS, AFTER, NOT = Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION, Outcome.DOES_NOT_FIT
+# The objects, with the preemptors a, b and c; the outcome of each of them, and the pods evicted in all.
+CLAIMS: dict[str, tuple[list[Any], list[Outcome], list[str]]] = {
+    "a device is of one pod": (
+        counted(devices.cluster(1, 2), *(devices.waiting(name) for name in "abc")),
+        [FITS, FITS, NOT],
+        [],
+    ),
+    "a victim leaves all of its devices": (
+        counted(
+            devices.cluster(1, 2),
+            devices.holder("low", ["n0/gpu-0", "n0/gpu-1"]),
+            *(devices.waiting(name) for name in "abc"),
+        ),
+        [AFTER, FITS, NOT],
+        ["low"],
+    ),
+    "so it is for extended resources of a class": (
+        counted(
+            devices.cluster(1, 2, devices.RESOURCE),
+            devices.with_devices("low", ["n0/gpu-0", "n0/gpu-1"]),
+            *(devices.requesting(name, 1, 10) for name in "abc"),
+        ),
+        [AFTER, FITS, NOT],
+        ["low"],
+    ),
+    "a claim with two users keeps its devices for the other": (
+        counted(
+            devices.cluster(1, 2),
+            devices.claim("both", ["n0/gpu-0"], ["low", "high"]),
+            devices.holder("other", ["n0/gpu-1"]),
+            devices.pod("low", 0, ["both"], node="n0"),
+            devices.pod("high", 100, ["both"], node="n0"),
+            *(devices.waiting(name) for name in "abc"),
+        ),
+        [AFTER, NOT, NOT],
+        ["other"],
+    ),
+    "a volume is of one claim": (
+        counted(
+            *(devices.node(f"n{at}") for at in range(2)),
+            LOCAL,
+            *(local(f"v{at}", f"n{at}") for at in range(2)),
+            *(disk(name) for name in "abc"),
+        ),
+        [FITS, FITS, NOT],
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize(("objects", "outcomes", "victims"), CLAIMS.values(), ids=list(CLAIMS))
+def test_volumes_and_devices_of_a_plan_are_taken_for_the_next_one(
+    objects: list[Any], outcomes: list[Outcome], victims: list[str]
+) -> None:
+    steps = planned(objects, named("a", "b", "c"))
+    assert [step.plan.outcome for step in steps for _ in step.targets] == outcomes
+    assert [unit.name for step in steps for unit in step.plan.victims] == victims

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from podium.api.core import Pod
+from podium.api.devices import ResourceClaim
 from podium.api.findings import ObjectRef
 from podium.api.membership import GroupKey
 from podium.api.schedulable import SCHEDULING_READS
+from podium.api.storage import PersistentVolumeClaim
 from podium.api.times import written
 from podium.cli import inputs, kubeoptions, naming, whatifinput
 from podium.cli.config.schedulersettings import of_file
@@ -271,15 +273,19 @@ def _chosen(loaded: Loaded, scope: Scope) -> Mapping[Target, ObjectRef]:
 def _most(question: WhatIfQuery, documents: Sequence[Document], loaded: Loaded, moment: PlanTime) -> Most:
     """Return how many replicas of the workload of --add fit. Raises PodiumError."""
     from podium.cli.whatifplan import PlanInput, most  # noqa: PLC0415 - `--help` does not need numpy
-    from podium.ops.makers import MOST_PODS  # noqa: PLC0415 - few plans add objects
+    from podium.ops.createdclaims import MOST_CLAIMS  # noqa: PLC0415 - few plans add objects
+    from podium.ops.makers import MOST_PODS  # noqa: PLC0415 - as above
     from podium.ops.scaling import scaled  # noqa: PLC0415 - as above
 
     def expand(replicas: int) -> "Expansion":
         return whatifinput.expanded(scaled(documents, replicas), loaded, moment)
 
-    pods = sum(isinstance(each, Pod) for each in expand(1).objects)
+    objects = expand(1).objects
+    pods = sum(isinstance(each, Pod) for each in objects)
+    claims = sum(isinstance(each, PersistentVolumeClaim | ResourceClaim) for each in objects)
+    limit = min(MOST_PODS // max(pods, 1), MOST_CLAIMS // max(claims, 1))
     loaded = loaded._replace(state=loaded.state.copy())
     assumed_of = whatifinput.by_scheduler(
         loaded.state, functools.partial(_assumptions, question, loaded, moment)
     )
-    return most(PlanInput(loaded.state, moment.at, assumed_of), expand, MOST_PODS // max(pods, 1))
+    return most(PlanInput(loaded.state, moment.at, assumed_of), expand, limit)

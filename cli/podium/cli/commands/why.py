@@ -13,7 +13,7 @@ from podium.cli import inputs, kubeoptions, naming
 from podium.cli.main import examples
 from podium.cli.render.data import as_builtins, document
 from podium.cli.render.output import Output, output_options
-from podium.cli.whyanswer import WhyQuery, draft_account, explain_query, not_found_message
+from podium.cli.whyanswer import WhyQuery, draft_account, explain_query, not_found_message, placed_query
 from podium.documents.load import collector_paused
 from podium.errors import PodiumError
 
@@ -66,6 +66,7 @@ def command(
     inputs.stdin_once([*files.names, config or ""])
     question = WhyQuery(kind, named, config, tenant, live=not files.names)
     read = _read(question, files, kube)
+    question = placed_query(question, read)
     with collector_paused(), read.near.origins.placed():
         account = explain_query(question, read, datetime.now(UTC)).account
     if account is None:

@@ -7,10 +7,21 @@ precedes its field.
 
 from typing import NamedTuple
 
+import msgspec
+
 from podium.api.core import RawQuantity
 from podium.api.quantity import QuantityError, parse
 from podium.api.selectors import Selector, selector_of
-from podium.api.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim
+from podium.api.storage import (
+    BIND_COMPLETED,
+    ClaimReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeClaimStatus,
+    PersistentVolumeSpec,
+    PersistentVolumeStatus,
+)
 from podium.api.volumereach import Alternatives, node_affinity
 from podium.cluster.reader import Name
 from podium.schedulerplugin.volumes.nodeclasses import EVERYWHERE
@@ -126,6 +137,31 @@ def bindable_volume(volume: PersistentVolume) -> BindableVolume | None:
         available=volume.status is not None and volume.status.phase == _AVAILABLE,
         deleting=metadata.deletionTimestamp is not None,
         owner=_claim_owner(spec.claimRef),
+    )
+
+
+def bound_pair(
+    claim: PersistentVolumeClaim, volume: PersistentVolume
+) -> tuple[PersistentVolumeClaim, PersistentVolume]:
+    """Return a claim and a volume that are bound to each other."""
+    meta, name = claim.metadata, volume.metadata.name or ""
+    return (
+        msgspec.structs.replace(
+            claim,
+            metadata=msgspec.structs.replace(
+                meta, annotations={**(meta.annotations or {}), BIND_COMPLETED: "yes"}
+            ),
+            spec=msgspec.structs.replace(claim.spec or PersistentVolumeClaimSpec(), volumeName=name),
+            status=PersistentVolumeClaimStatus(phase="Bound"),
+        ),
+        msgspec.structs.replace(
+            volume,
+            spec=msgspec.structs.replace(
+                volume.spec or PersistentVolumeSpec(),
+                claimRef=ClaimReference(meta.namespace, meta.name, meta.uid),
+            ),
+            status=PersistentVolumeStatus(phase="Bound"),
+        ),
     )
 
 

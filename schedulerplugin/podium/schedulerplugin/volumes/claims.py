@@ -14,11 +14,10 @@ from collections.abc import Iterator
 from podium.api.claims import PodClaim, claims_of_pod
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
-from podium.api.storage import PersistentVolumeClaim
+from podium.api.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolumeClaim
 from podium.schedulerplugin.volumes.index import Volumes
 
 UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
-_DELAYED = "WaitForFirstConsumer"
 
 
 def claims_of(pod: Schedulable) -> tuple[str, ...]:
@@ -41,7 +40,7 @@ def delayed(claim: PersistentVolumeClaim, known: Volumes) -> bool:
     """
     found = known.classes.get(claim.storage_class)
     named = claim.spec is not None and bool(claim.spec.volumeName)
-    return found is not None and found.volumeBindingMode == _DELAYED and not named
+    return found is not None and found.volumeBindingMode == WAIT_FOR_FIRST_CONSUMER and not named
 
 
 def _refusals(pod: Schedulable, known: Volumes) -> Iterator[str]:

@@ -27,6 +27,7 @@ from podium.api.storage import (
     BETA_CLASS,
     BIND_COMPLETED,
     BOUND_BY_CONTROLLER,
+    DEFAULT_CLASS,
     MIGRATED_PLUGINS,
     NO_PROVISIONER,
     SELECTED_NODE,
@@ -221,12 +222,16 @@ def test_the_extended_resource_of_a_class_is_renamed_as_the_class() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "mark"), [("ResourceClaim", EXTENDED_RESOURCE_CLAIM), ("StorageClass", DEFAULT_CLASS[0])]
+)
+@pytest.mark.parametrize(
     ("value", "wanted"), [("true", "true"), ("false", "false"), ("hunter2", RENAME("hunter2"))]
 )
-def test_the_mark_of_a_claim_for_extended_resources_is_kept(value: str, wanted: str) -> None:
-    annotations = {EXTENDED_RESOURCE_CLAIM: value, "note": "hunter2"}
-    shared = _shared("ResourceClaim", {"metadata": {"annotations": annotations}})
-    assert shared["metadata"]["annotations"] == {EXTENDED_RESOURCE_CLAIM: wanted}
+def test_the_marks_of_claims_for_extended_resources_and_of_the_default_class_are_kept(
+    kind: str, mark: str, value: str, wanted: str
+) -> None:
+    shared = _shared(kind, {"metadata": {"annotations": {mark: value, "note": "hunter2"}}})
+    assert shared["metadata"]["annotations"] == {mark: wanted}
 
 
 def test_sizes_modes_and_limits_stay() -> None:

@@ -37,6 +37,44 @@ _AFFINITY = {
         ]
     }
 }
+_CLAIM = {
+    "accessModes": ["ReadWriteOnce"],
+    "storageClassName": "c",
+    "resources": {"requests": {"storage": "1Gi"}},
+}
+_EPHEMERAL = {
+    "name": "tmp",
+    "ephemeral": {"volumeClaimTemplate": {"metadata": {"labels": {}}, "spec": _CLAIM}},
+}
+_ENTRY = {"name": "gpu", "resourceClaimTemplateName": "one"}
+_DEVICES = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}
+_STORAGE_CLASS = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": "c", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+    "provisioner": "x",
+    "volumeBindingMode": "Immediate",
+    "allowedTopologies": [{"matchLabelExpressions": [{"key": "z", "values": ["a"]}]}],
+}
+_VOLUME = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolume",
+    "metadata": {"name": "v"},
+    "spec": {"capacity": {"storage": "2Gi"}, "claimRef": {"namespace": "t", "name": "p"}, **_CLAIM},
+}
+_NODE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "n", "labels": {"os": "linux"}},
+    "spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]},
+}
+_TERM = {"matchExpressions": [{"key": "os", "operator": "In", "values": ["linux"]}]}
+_REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [_TERM]}}
+_AGENT = template(
+    nodeSelector={"os": "linux"},
+    tolerations=[{"key": "k", "operator": "Exists", "effect": "NoSchedule"}],
+    affinity={"nodeAffinity": _REQUIRED},
+)
 OBJECTS: list[list[dict[str, Any]]] = [
     [LETS, GOLD, job(labels=ASKING, completionMode="Indexed", completions=3)],
     [jobset(role("a", 2, ASKING), role("b", dependsOn=[{"name": "a"}]))],
@@ -45,6 +83,17 @@ OBJECTS: list[list[dict[str, Any]]] = [
     [made("apps/v1", "Deployment", "web", {"replicas": 2, "template": template(affinity=_AFFINITY)})],
     [made("scheduling.k8s.io/v1beta1", "Workload", "w", _WORKLOAD), job()],
     [group(workloadRef={"workloadName": "w", "templateName": "all"}), member()],
+    [
+        made("apps/v1", "Deployment", "web", {"template": template(volumes=[_EPHEMERAL])}),
+        _STORAGE_CLASS,
+        _VOLUME,
+        made("v1", "PersistentVolumeClaim", "p", {**_CLAIM, "volumeName": "v"}),
+    ],
+    [
+        job(template=template(resourceClaims=[_ENTRY])),
+        made("resource.k8s.io/v1", "ResourceClaimTemplate", "one", {"metadata": {}, "spec": _DEVICES}),
+    ],
+    [made("apps/v1", "DaemonSet", "agent", {"template": _AGENT}), _NODE],
     [made("policy/v1", "PodDisruptionBudget", "b", {"selector": {"matchLabels": {"a": "b"}}})],
 ]
 _VALUES: st.SearchStrategy[Any] = st.sampled_from(

@@ -100,7 +100,7 @@ def test_the_pods_of_a_deployment_are_those_of_a_replica_set() -> None:
 
 
 def test_the_pods_of_a_stateful_set_have_a_place_and_claims() -> None:
-    """A claim replaces a volume of its name; the planner decides whether it exists."""
+    """A claim replaces a volume of its name."""
     spec = {
         "replicas": 2,
         "ordinals": {"start": 5},
@@ -158,11 +158,6 @@ WAITING = "orders its pods, which plans do not support. Add the pods themselves"
 EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 PLACEMENT = {"type": "Exclusive", "topologyKey": "rack"}
 REFUSED: list[tuple[str, Document, str]] = [
-    (
-        "pods that go with nodes",
-        made(APPS, "DaemonSet", "d", {"template": template()}),
-        "spec.template: the pods of a DaemonSet depend on the nodes",
-    ),
     (
         "Jobs that come later",
         made("batch/v1", "CronJob", "c", {"jobTemplate": {"spec": {"template": template()}}}),
