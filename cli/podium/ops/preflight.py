@@ -7,7 +7,7 @@ for the next minor.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from shlex import quote
 from typing import NamedTuple
@@ -18,6 +18,7 @@ import msgspec
 from podium.api import v1alpha1
 from podium.api.convert import Fields, convert
 from podium.api.findings import Finding, ObjectRef, Severity
+from podium.api.foreign import JOB_GATE
 from podium.api.groups import NATIVE_GROUP
 from podium.api.membership import GroupKey
 from podium.api.minors import served_versions
@@ -26,6 +27,8 @@ from podium.audit.report import Blocked, FixShare, NotChecked
 from podium.audit.run import MINORS, fix_shares, run_rules
 from podium.cluster.reader import ClusterReader
 from podium.documents.document import Document
+from podium.groups.planned import group_creator
+from podium.rules.audit.gated import JOB_GANG_BY_SHAPE
 from podium.rules.audit.groups import V1ALPHA1_REMOVED, V1ALPHA2_REMOVED
 from podium.rules.audit.survey import AuditFinding, Survey, SurveyedGroup
 from podium.rules.audit.table import CHECKS
@@ -55,8 +58,9 @@ class Stopped(msgspec.Struct, frozen=True):
 class Remade(msgspec.Struct, frozen=True, kw_only=True):
     """An object that the target does not serve and that must be recreated as `target`.
 
-    `stored` says that it came from a server, which keeps it until its `pods` (live ones) are gone. `manifest`
-    is the new object's file in the folder, empty if the input does not hold the whole old object. `lost`
+    `stored` says that it came from a server, which keeps it until its `pods` (live ones) are gone. `creator`
+    is the controller that recreates it, such as a Job; empty if people do. `manifest` is the new object's
+    file in the folder, empty if the input does not hold the whole old object, or if it has a creator. `lost`
     lists in sentences what the new object cannot express.
     """
 
@@ -65,6 +69,7 @@ class Remade(msgspec.Struct, frozen=True, kw_only=True):
     stored: bool
     pods: int
     owners: list[str]
+    creator: str
     manifest: str
     lost: list[str]
 
@@ -130,8 +135,10 @@ def preflight(
     stopping = [each for each in blocked_groups(after) if each.key not in known]
     remade, manifests = _remade(after, brought, documents)
     recreated = {each.object for each in remade}
-    kept = [each for each in brought if each.finding.object not in recreated]
-    others = (each for each in brought if each.finding.object in recreated)
+    gangs = {str(each.finding.object) for each in brought if each.finding.rule == JOB_GANG_BY_SHAPE.id}
+    early = [each for each in brought if each.finding.rule != JOB_GANG_BY_SHAPE.id]
+    kept = [each for each in early if each.finding.object not in recreated]
+    others = (each for each in early if each.finding.object in recreated)
     rest = [each for each in others if each.finding.rule not in _REMOVED]
     report = Preflight(
         current=current,
@@ -141,7 +148,7 @@ def preflight(
         stopped=[Stopped(each.ref, blocked(after, [each])[0], _owners(after, each)) for each in stopping],
         findings=[each.finding for each in brought],
         remade=remade,
-        steps=_steps(fix_shares(kept), fix_shares(rest), remade, (current, target), folder),
+        steps=_steps(fix_shares(kept), fix_shares(rest), remade, gangs, (current, target), folder),
         notChecked=then.not_checked,
     )
     return PreflightPlan(report, manifests)
@@ -182,6 +189,15 @@ def _owners(survey: Survey, each: SurveyedGroup) -> list[str]:
     return [str(owner) for owner in survey.owners(each.present)] + bare
 
 
+def _holders(survey: Survey, group: SurveyedGroup, creator: ObjectRef | None) -> list[str]:
+    """Return the owners of a group's live pods, or its creator, which may still create pods."""
+    owners = _owners(survey, group)
+    if owners or creator is None:
+        return owners
+    owner = survey.view.owners.get(creator)
+    return [] if owner is not None and owner.finished else [str(creator)]
+
+
 def _remade(
     survey: Survey, brought: Iterable[AuditFinding], documents: Mapping[ObjectRef, Document]
 ) -> tuple[list[Remade], dict[str, list[Fields]]]:
@@ -197,14 +213,17 @@ def _remade(
     for ref in sorted(refs, key=lambda ref: (ref.namespace, ref.kind != "Workload", ref.name)):
         target = f"{ref.group}/{group_version}"
         file, lost, stored = "", list[str](), True
+        creator = group_creator(survey.view, ref)
         if ref in documents:
             document = documents[ref].value()
-            new, notes = convert(document, target)
-            lost = [f"{note.field}: {note.text}" for note in notes if note.lost]
             stored = "uid" in (document.get("metadata") or {})
             name = f"{escaped(ref.namespace, safe='')}.yaml"
-            file = f"{NEW}/{name}"
-            manifests[file].append(_unsettled(new))
+            if creator is None:
+                new, notes = convert(document, target)
+                new, owners = _unsettled(new)
+                lost = [f"{note.field}: {note.text}" for note in notes if note.lost] + owners
+                file = f"{NEW}/{name}"
+                manifests[file].append(new)
             if stored:
                 manifests[f"{OLD}/{name}"].append(document)
         group = surveyed.get(GroupKey(True, ref.namespace, ref.name)) if ref.kind == "PodGroup" else None
@@ -214,7 +233,8 @@ def _remade(
                 target=target,
                 stored=stored,
                 pods=len(group.present) if group is not None else 0,
-                owners=_owners(survey, group) if group is not None else [],
+                owners=_holders(survey, group, creator) if group is not None else [],
+                creator=str(creator) if creator is not None else "",
                 manifest=file,
                 lost=lost,
             )
@@ -222,36 +242,48 @@ def _remade(
     return remade, dict(manifests)
 
 
-def _unsettled(document: Fields) -> Fields:
-    """Return a document without the fields that the server sets on creation: status and a group's priority.
+def _unsettled(document: Fields) -> tuple[Fields, list[str]]:
+    """Return a document without the fields that belong to the old object, and what it loses by that.
 
-    The priority was resolved from the class when the group was created. If the class has changed since, a
-    server refuses the old value.
+    The server sets the status, and resolves a group's priority from its class: it refuses the old value if
+    the class has changed since. A stopped owner, such as a Job, may be recreated with another UID. The
+    garbage collector would then delete the new object.
     """
-    spec = document.get("spec")
+    spec, metadata, lost = document.get("spec"), document.get("metadata") or {}, []
     if document["kind"] == "PodGroup" and spec is not None:
         document = {**document, "spec": {key: value for key, value in spec.items() if key != "priority"}}
-    return {key: value for key, value in document.items() if key != "status"}
+    if metadata.get("ownerReferences"):
+        names = some(f"{owner.get('kind')} {owner.get('name')}" for owner in metadata["ownerReferences"])
+        lost.append(
+            f"metadata.ownerReferences: {names} left out: recreated it has another uid, and an owner of "
+            "unknown uid means deletion"
+        )
+        kept = {key: value for key, value in metadata.items() if key != "ownerReferences"}
+        document = {**document, "metadata": kept}
+    return {key: value for key, value in document.items() if key != "status"}, lost
 
 
-def _steps(
+def _steps(  # noqa: PLR0917 - the parts of a plan, in its order
     fixes: Iterable[FixShare],
     recreate_fixes: Iterable[FixShare],
     remade: Sequence[Remade],
+    gangs: Collection[str],
     minors: tuple[str, str],
     folder: str | None,
 ) -> list[MigrationStep]:
     """Return the tasks of the user in order; empty if the upgrade has no effect.
 
     `recreate_fixes` are the fixes for recreated objects, which are applied when the objects are recreated.
+    `gangs` are the Jobs that remain a gang only with a field that the current minor drops.
     """
     steps = [MigrationStep(When.BEFORE, f"{each.fix} ({_clears(each)})") for each in fixes]
-    stored = [each for each in remade if each.stored]
-    holding = {owner for each in stored for owner in each.owners}
+    manual = [each for each in remade if not each.creator]
+    holding = {owner for each in remade if each.stored for owner in each.owners}
+    deleted = {each.creator for each in remade if each.creator and each.owners}
     if not steps and not remade:
         return []
     if remade:
-        steps += _before(remade, holding, recreate_fixes, folder)
+        steps += _before(remade, holding, deleted, recreate_fixes, folder)
     current, target = (MINORS[minor] for minor in minors)
     between = [name for name, minor in MINORS.items() if current < minor <= target]
     serving = f"; it has to serve {remade[0].target}" if remade else ""
@@ -259,22 +291,33 @@ def _steps(
         MigrationStep(When.UPGRADE, f"upgrade the control plane to {', then to '.join(between)}{serving}")
     )
     new = f"{quote(folder or 'DIR')}/{NEW}"
-    if stored:
+    if any(each.stored for each in manual):
         steps.append(MigrationStep(When.AFTER, "recreate the objects", [f"kubectl create -f {new}"]))
-    if len(stored) < len(remade):
+    if not all(each.stored for each in manual):
         steps.append(MigrationStep(When.AFTER, f"copy the manifests of {new} to your repository"))
+    if gangs:
+        what = "set spec.scheduling.schedulingPolicy.gang in the Job or its template before it is recreated"
+        steps.append(MigrationStep(When.AFTER, f"to keep {some(gangs)} a gang, {what} (gate {JOB_GATE})"))
     if holding:
-        steps.append(MigrationStep(When.AFTER, f"restart the stopped workloads: {some(holding)}"))
+        again = "; their controllers create the groups that they own" if deleted else ""
+        steps.append(MigrationStep(When.AFTER, f"restart the stopped workloads: {some(holding)}{again}"))
     return steps
 
 
 def _before(
-    remade: Sequence[Remade], holding: set[str], fixes: Iterable[FixShare], folder: str | None
+    remade: Sequence[Remade],
+    holding: set[str],
+    deleted: set[str],
+    fixes: Iterable[FixShare],
+    folder: str | None,
 ) -> list[MigrationStep]:
-    """Return the steps before the upgrade for objects that must be recreated."""
+    """Return the steps before the upgrade for objects that must be recreated.
+
+    `holding` are the workloads to stop, `deleted` those whose controllers would recreate the groups.
+    """
     steps = []
     where = quote(folder or "DIR")
-    if any(not each.manifest for each in remade):
+    if any(not (each.manifest or each.creator) for each in remade):
         # An object that is deleted without its manifest is lost.
         what = "run preflight on the live cluster, because a dump does not hold whole objects"
         steps.append(MigrationStep(When.BEFORE, what))
@@ -283,6 +326,9 @@ def _before(
     if holding:
         what = "the API server keeps their groups until these pods are gone"
         steps.append(MigrationStep(When.BEFORE, f"stop {some(holding)}, or wait for the end: {what}"))
+    if deleted:
+        what = "their controllers would create the groups again"
+        steps.append(MigrationStep(When.BEFORE, f"delete {some(deleted)} when stopped: {what}"))
     steps += [
         MigrationStep(
             When.BEFORE, f"in {where}/{NEW}, and while the pods are stopped: {each.fix} ({_clears(each)})"

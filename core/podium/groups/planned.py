@@ -10,7 +10,9 @@ from typing import NamedTuple
 from podium.api.core import PodSpec, PodTemplate
 from podium.api.findings import ObjectRef
 from podium.api.foreign import PodOwner
+from podium.api.groups import NATIVE_GROUP
 from podium.api.membership import GroupKey, group_name
+from podium.cluster.reader import ClusterReader
 
 
 class PlannedPods(NamedTuple):
@@ -62,3 +64,30 @@ def planned_pods(owners: Mapping[ObjectRef, PodOwner]) -> Iterator[PlannedPods]:
         if not owner.finished and owner.metadata.deletionTimestamp is None:
             for path, template in owner.templates.items():
                 yield PlannedPods(owner, path, template, owner.pods.get(path))
+
+
+def names_group(owner: PodOwner, key: GroupKey) -> bool:
+    """Return whether a template of an owner names a group: then people create it, and no controller does."""
+    names = (
+        group_name(template.metadata, template.spec, native_served=key.native)
+        for template in owner.templates.values()
+    )
+    return (key.native, key.name) in names
+
+
+def group_creator(view: ClusterReader, ref: ObjectRef) -> ObjectRef | None:
+    """Return the controller that creates a PodGroup or Workload again, such as a Job; None if people do.
+
+    A Workload controls no group by itself, so a group of a Workload has the creator of the Workload.
+    """
+    key = GroupKey(ref.group == NATIVE_GROUP, ref.namespace, ref.name)
+    target = view.groups.get(key) if ref.kind == "PodGroup" else view.workloads.get(key)
+    controller = target.metadata.controller() if target is not None else None
+    if controller is not None and controller.kind == "Workload":
+        workload = view.workloads.get(key._replace(name=controller.name))
+        controller = workload.metadata.controller() if workload is not None else None
+    if controller is None or controller.kind == "Workload":
+        return None
+    creator = ObjectRef(controller.apiVersion, controller.kind, ref.namespace, controller.name)
+    owner = view.owners.get(creator)
+    return None if owner is not None and names_group(owner, key) else creator

@@ -71,6 +71,7 @@ def test_every_severity_is_what_was_promised() -> None:
             "group-straddles-domains",
             "group-unlike-template",
             "inferred-priority-differs",
+            "job-gang-by-shape",
             "job-scheduling-gated",
             "kueue-priority-differs",
             "membership-conflict",

@@ -120,7 +120,7 @@ def _current(asked: str | None, target: str, loaded: inputs.Loaded) -> tuple[str
 
 def _write(output_dir: str, planned: PreflightPlan) -> None:
     """Write the manifests. Raises PodiumError if one is incomplete, or the folder cannot be written."""
-    missing = [str(each.object) for each in planned.report.remade if not each.manifest]
+    missing = [str(each.object) for each in planned.report.remade if not (each.manifest or each.creator)]
     if missing:
         raise PodiumError(
             f"--output-dir: a dump does not hold whole objects, so {some(missing)} cannot be "

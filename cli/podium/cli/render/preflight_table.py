@@ -46,7 +46,8 @@ def _headline(report: Preflight) -> str:
 
 def _second(report: Preflight) -> str:
     findings = count(len(report.findings), "finding") if report.findings else "no finding"
-    remade = f"; {count(len(report.remade), 'object')} to recreate" if report.remade else ""
+    manual = sum(not each.creator for each in report.remade)
+    remade = f"; {count(manual, 'object')} to recreate" if manual else ""
     return f"The upgrade brings {findings}{remade}."
 
 
@@ -65,7 +66,8 @@ def _remade(layout: Layout, remade: Sequence[Remade]) -> None:
         return
 
     def row(each: Remade) -> tuple[str | int, ...]:
-        return str(each.object), each.pods, _owners(layout, each.owners), each.manifest or "not in the input"
+        manifest = f"{each.creator} creates it" if each.creator else each.manifest or "not in the input"
+        return str(each.object), each.pods, _owners(layout, each.owners), manifest
 
     title = f"Recreate as {visible(remade[0].target)}"
     layout.listing(title, ("OBJECT", "LIVE PODS", "OWNER", "MANIFEST"), remade, row, limit=REMADE)

@@ -7,12 +7,15 @@ from collections.abc import Iterator
 
 from podium.api.core import PodSpec
 from podium.api.findings import ObjectRef, Severity
-from podium.api.foreign import JOBSET_GATE
+from podium.api.foreign import JOB_GATE, JOBSET_GATE
 from podium.api.groups import NATIVE_GROUP
 from podium.api.reads import Kind
-from podium.groups.planned import made_by_people
+from podium.groups.planned import group_creator, made_by_people
 from podium.rules.audit.survey import AuditFinding, Survey
 from podium.rules.rule import Rule
+
+# The version of the groups that the Job controller of Kubernetes 1.36 creates.
+_OF_1_36 = f"{NATIVE_GROUP}/v1alpha2"
 
 JOB_SCHEDULING_GATED = Rule(
     id="job-scheduling-gated",
@@ -23,6 +26,16 @@ JOB_SCHEDULING_GATED = Rule(
     "JobSet needs a JobSet release that knows it, and its gate JobSetWorkloadAwareSchedulingAPI.",
     source="KEP-5547; kubernetes-sigs/jobset KEP-969",
     needs=frozenset({Kind.OWNER}),
+)
+JOB_GANG_BY_SHAPE = Rule(
+    id="job-gang-by-shape",
+    severity=Severity.WARNING,
+    title="A Job is a gang only by its shape",
+    why="With the gate WorkloadWithJob, Kubernetes 1.36 makes a gang of an Indexed Job whose parallelism "
+    "equals its completions. Kubernetes 1.37 makes a gang only if spec.scheduling asks for one. Otherwise "
+    "the policy is basic: some pods can hold resources while others wait. Checked for 1.37 and later.",
+    source="KEP-5547; kubernetes/enhancements#6153",
+    needs=frozenset({Kind.POD_GROUP}),
 )
 COMPOSITE_GROUP_GATED = Rule(
     id="composite-group-gated",
@@ -84,6 +97,36 @@ def job_scheduling_gated(survey: Survey) -> Iterator[AuditFinding]:
             fix = f"enable the gate {gate}, or create a PodGroup and name it in the pod template"
             text = f"{message} Without it the pods have no group."
             yield AuditFinding(JOB_SCHEDULING_GATED.finding(owner.ref, path, text, fix), fix)
+
+
+def job_gang_by_shape(survey: Survey) -> Iterator[AuditFinding]:
+    """Find Jobs with a gang of v1alpha2 that do not ask for it: Kubernetes 1.36 made it by their shape."""
+    asking = "spec.scheduling.schedulingPolicy.gang"
+    fix = (
+        f"recreate it on Kubernetes {survey.kubernetes} with {asking} in the Job, or in the job template of "
+        f"its owner (gate {JOB_GATE}); Kubernetes 1.36 drops the field"
+    )
+    for group in survey.view.groups.values() if survey.minor >= 37 else ():
+        if group.ref.apiVersion != _OF_1_36 or group.min_count is None:
+            continue
+        job = group_creator(survey.view, group.ref)
+        if job is None or job.kind != "Job":
+            continue
+        ref, field, subject = job, "spec.scheduling", "it"
+        owner = survey.view.owners.get(job)
+        maker = owner.metadata.controller() if owner is not None else None
+        if maker is not None:
+            ref = ObjectRef(maker.apiVersion, maker.kind, job.namespace, maker.name)
+            field = f"spec.jobTemplate.{field}" if maker.kind == "CronJob" else ""
+            subject = f"its Job {job.name}"
+        owners = (owner, survey.view.owners.get(ref))
+        if any(each is not None and (each.finished or each.job_scheduling) for each in owners):
+            continue
+        message = (
+            f"{subject} is a gang by its shape in Kubernetes 1.36. Kubernetes {survey.kubernetes} gives it "
+            f"the policy basic, which places the pods one by one, unless the Job has {asking}."
+        )
+        yield AuditFinding(JOB_GANG_BY_SHAPE.finding(ref, field, message, fix), fix)
 
 
 def composite_group_gated(survey: Survey) -> Iterator[AuditFinding]:

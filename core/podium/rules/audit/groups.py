@@ -10,6 +10,7 @@ from podium.api.membership import GroupKey
 from podium.api.minors import served_versions
 from podium.api.priority import HIGHEST_USER_PRIORITY, SYSTEM_CLASSES
 from podium.api.reads import Kind
+from podium.groups.planned import group_creator
 from podium.rules.audit.commands import delete
 from podium.rules.audit.survey import AuditFinding, Survey
 from podium.rules.rule import Rule
@@ -203,7 +204,11 @@ def v1alpha2_removed(survey: Survey) -> Iterator[AuditFinding]:
     for ref in groups + [workload.ref for workload in survey.view.workloads.values()]:
         if ref.apiVersion == "scheduling.k8s.io/v1alpha2":
             message = f"Kubernetes {survey.kubernetes} does not serve {ref.apiVersion}."
-            fix = f"podium convert --to scheduling.k8s.io/v1beta1; before the upgrade: {delete(ref)}"
+            creator = group_creator(survey.view, ref)
+            again = (
+                f"{creator} creates it again" if creator else "podium convert --to scheduling.k8s.io/v1beta1"
+            )
+            fix = f"{again}; before the upgrade: {delete(ref)}"
             yield AuditFinding(V1ALPHA2_REMOVED.finding(ref, "apiVersion", message, fix), remedy)
 
 

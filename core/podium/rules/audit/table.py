@@ -101,6 +101,7 @@ CHECKS: tuple[AuditCheck, ...] = (
     AuditCheck(groups.BASIC_WITH_GROUP_DISRUPTION, groups.basic_with_group_disruption, _WORKLOADS),
     AuditCheck(groups.SYSTEM_CLASS_ON_GROUP, groups.system_class_on_group, _WORKLOADS),
     AuditCheck(gated.JOB_SCHEDULING_GATED, gated.job_scheduling_gated),
+    AuditCheck(gated.JOB_GANG_BY_SHAPE, gated.job_gang_by_shape, frozenset({Kind.OWNER})),
     AuditCheck(gated.COMPOSITE_GROUP_GATED, gated.composite_group_gated),
     AuditCheck(gated.COMPOSITE_KIND_GATED, gated.composite_kind_gated),
     AuditCheck(gated.COMPOSITE_TEMPLATE_GATED, gated.composite_template_gated),

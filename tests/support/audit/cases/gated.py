@@ -30,7 +30,80 @@ for _template in TEMPLATED.templates.values():
     assert _template.spec is not None
     _template.spec.workloadRef = WorkloadReference(name="w", podGroup="workers")
 
+# The group that the Job controller of Kubernetes 1.36 creates for Job train.
+BY_SHAPE = pod_group(
+    "train-x-workers", version="v1alpha2", min_count=4, owned_by=("batch/v1", "Job", "train")
+)
+
 CASES = [
+    Case(
+        "1.36 made a gang of a Job",
+        "job-gang-by-shape",
+        [BY_SHAPE, owner(uid="1")],
+        [
+            (
+                "Job team-a/train",
+                "spec.scheduling",
+                (
+                    "it is a gang by its shape in Kubernetes 1.36. Kubernetes 1.37 gives it the policy "
+                    "basic, which places the pods one by one, unless the Job has "
+                    "spec.scheduling.schedulingPolicy.gang."
+                ),
+            )
+        ],
+    ),
+    Case(
+        "1.36 made a gang of a Job of a CronJob",
+        "job-gang-by-shape",
+        [BY_SHAPE, owner(uid="1", made_by=("batch/v1", "CronJob", "nightly"))],
+        [
+            (
+                "CronJob team-a/nightly",
+                "spec.jobTemplate.spec.scheduling",
+                "its Job train is a gang by its shape in Kubernetes 1.36.",
+            )
+        ],
+    ),
+    Case(
+        "1.36 made a gang of a Job of a JobSet",
+        "job-gang-by-shape",
+        [BY_SHAPE, owner(uid="1", made_by=("jobset.x-k8s.io/v1alpha2", "JobSet", "js"))],
+        [("JobSet team-a/js", "", "its Job train is a gang by its shape in Kubernetes 1.36.")],
+    ),
+    Case(
+        "the JobSet asks for the gang of its Job",
+        "job-gang-by-shape",
+        [
+            BY_SHAPE,
+            owner(uid="1", made_by=("jobset.x-k8s.io/v1alpha2", "JobSet", "js")),
+            msgspec.structs.replace(
+                owner("JobSet", "js", api_version="jobset.x-k8s.io/v1alpha2"),
+                job_scheduling={"spec.scheduling": JobScheduling()},
+            ),
+        ],
+    ),
+    Case("1.36 keeps the gang", "job-gang-by-shape", [BY_SHAPE, owner(uid="1")], kubernetes="1.36"),
+    Case("the Job has ended", "job-gang-by-shape", [BY_SHAPE, owner(uid="1", finished=True)]),
+    Case("the Job asks for its gang", "job-gang-by-shape", [BY_SHAPE, ASKING]),
+    Case(
+        "the template names the group, so people create it",
+        "job-gang-by-shape",
+        [BY_SHAPE, owner(uid="1", group="train-x-workers")],
+    ),
+    Case(
+        "the group is basic already",
+        "job-gang-by-shape",
+        [pod_group(version="v1alpha2", owned_by=("batch/v1", "Job", "train")), owner(uid="1")],
+    ),
+    Case(
+        "another controller owns the gang",
+        "job-gang-by-shape",
+        [
+            pod_group(
+                version="v1alpha2", min_count=4, owned_by=("jobset.x-k8s.io/v1alpha2", "JobSet", "train")
+            )
+        ],
+    ),
     Case(
         "a Job asks for a group",
         "job-scheduling-gated",

@@ -263,6 +263,14 @@ REPORTS = (
         1,
         words=["looks like a template|envsubst"],
     ),
+    Report(
+        "an Indexed Job is no gang after the upgrade",
+        "kubernetes/enhancements#6153",
+        "1.36 makes a gang of an Indexed Job by its shape; 1.37 needs spec.scheduling",
+        "preflight -f gang-of-indexed-job.yaml --from 1.36 --to 1.37",
+        3,
+        words=["Job default/train[^.]*gang|gang[^.]*Job default/train", "spec.scheduling"],
+    ),
 )
 
 

@@ -107,6 +107,104 @@ def test_an_object_is_made_anew_as_convert_writes_it() -> None:
     assert of_group.lost == []
 
 
+def owned_by(target: Object, kind: str, name: str, version: str = "batch/v1") -> Object:
+    """Return an object with a controller."""
+    controller = {"apiVersion": version, "kind": kind, "name": name, "uid": f"uid-{name}", "controller": True}
+    return {**target, "metadata": {**target["metadata"], "ownerReferences": [controller]}}
+
+
+def test_a_controller_recreates_its_groups() -> None:
+    """A Job of another UID creates its own group, so neither a manifest nor a step recreates the old one."""
+    report, manifests = planned(
+        owned_by(workload("a"), "Job", "train"), owned_by(group(), "Job", "train"), pod(job="train")
+    )
+    assert list(manifests) == ["old/team-a.yaml"]
+    assert [(each.creator, each.manifest) for each in report.remade] == [("Job team-a/train", "")] * 2
+    assert [(each.rule, str(each.object)) for each in report.findings][-1] == (
+        "job-gang-by-shape",
+        "Job team-a/train",
+    )
+    assert [(each.when, each.what) for each in report.steps] == [
+        (
+            When.BEFORE,
+            (
+                "stop Job team-a/train, or wait for the end: "
+                "the API server keeps their groups until these pods are gone"
+            ),
+        ),
+        (
+            When.BEFORE,
+            "delete Job team-a/train when stopped: their controllers would create the groups again",
+        ),
+        (When.BEFORE, "delete all 2 objects of scheduling.k8s.io/v1alpha2"),
+        (When.UPGRADE, "upgrade the control plane to 1.37; it has to serve scheduling.k8s.io/v1beta1"),
+        (
+            When.AFTER,
+            (
+                "to keep Job team-a/train a gang, set spec.scheduling.schedulingPolicy.gang in the Job or "
+                "its template before it is recreated (gate WorkloadWithJob)"
+            ),
+        ),
+        (
+            When.AFTER,
+            (
+                "restart the stopped workloads: Job team-a/train; "
+                "their controllers create the groups that they own"
+            ),
+        ),
+    ]
+
+
+CREATORS: dict[str, tuple[list[Object], list[str]]] = {
+    "a JobSet": ([owned_by(group(), "JobSet", "train", "jobset.x-k8s.io/v1alpha2")], ["JobSet team-a/train"]),
+    "the JobSet of its Workload": (
+        [
+            owned_by(workload("a"), "JobSet", "set", "jobset.x-k8s.io/v1alpha2"),
+            owned_by(group(), "Workload", "train", OLD_VERSION),
+        ],
+        ["JobSet team-a/set", "JobSet team-a/set"],
+    ),
+    "a Workload without a controller": (
+        [workload("a"), owned_by(group(), "Workload", "train", OLD_VERSION)],
+        ["", ""],
+    ),
+    "people, whose Job names the group": (
+        [
+            owned_by(group(), "Job", "train"),
+            {
+                "apiVersion": "batch/v1",
+                "kind": "Job",
+                "metadata": {"name": "train", "namespace": "team-a", "uid": "uid-train"},
+                "spec": {"template": {"spec": {"schedulingGroup": {"podGroupName": "train"}}}},
+            },
+        ],
+        [""],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CREATORS)
+def test_a_group_is_recreated_by(name: str) -> None:
+    """The controller that owns a group recreates it; people recreate the others."""
+    objects, creators = CREATORS[name]
+    assert [each.creator for each in planned(*objects).report.remade] == creators
+
+
+def test_new_manifests_have_no_owners() -> None:
+    """The owner may be recreated with another UID, and then the new group would be deleted."""
+    kept = owned_by(group(), "Job", "train")
+    del kept["metadata"]["ownerReferences"][0]["controller"]
+    report, manifests = planned(kept)
+    assert manifests["new/team-a.yaml"][0]["metadata"] == {"name": "train", "namespace": "team-a"}
+    (remade,) = report.remade
+    assert remade.lost == [
+        (
+            "metadata.ownerReferences: Job train left out: recreated it has another uid, and an owner of "
+            "unknown uid means deletion"
+        )
+    ]
+
+
 def test_losses_of_a_conversion_are_reported() -> None:
     """The owner has another UID after it is recreated."""
     owned = group()
