@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from podium.api.core import Pod, PriorityClass
 from podium.api.groups import PodGroup
-from podium.api.priority import SYSTEM_CLASSES, default_class, resolve
+from podium.api.priority import SYSTEM_CLASSES, newer_default, resolve
 from podium.groups.divergence import Divergence, doubt, policy_sentence, sentence
 from podium.groups.messages import ServerInfo, because, consequence, policy_consequence
 from podium.schedulerplugin.preemption.unitrules import preemption_priority_of, unit_rule
@@ -112,7 +112,7 @@ def _source(own: int | None, name: str, classes: Mapping[str, PriorityClass] | N
     if not name:
         if own:
             return f"{own} was set without a PriorityClass"
-        default = default_class(classes) if classes is not None else None
+        default = newer_default(classes or {}, name, 0)
         later = f"; {default.metadata.name} became the default later" if default is not None else ""
         return f"no PriorityClass: 0{later}"
     origin = f"{own} from PriorityClass {name}"

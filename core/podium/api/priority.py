@@ -66,6 +66,17 @@ def default_class(classes: Mapping[str, PriorityClass]) -> PriorityClass | None:
     return best
 
 
+def newer_default(
+    classes: Mapping[str, PriorityClass], name: str, stored: int | None
+) -> PriorityClass | None:
+    """Return the default class if it is newer than a pod with these stored values, None otherwise.
+
+    Admission writes the name of the default class into each new pod without a class. A pod that has been
+    through admission and names no class is therefore older than the default class.
+    """
+    return default_class(classes) if not name and stored is not None else None
+
+
 def resolve(classes: Mapping[str, PriorityClass], name: str) -> Resolved | None:
     """Return a class name resolved as the API server does for a new pod; None if there is no such class.
 

@@ -67,6 +67,7 @@ def test_every_severity_is_what_was_promised() -> None:
             "device-selector-unmatched",
             "default-class-duplicate",
             "default-class-missing",
+            "default-class-newer",
             "gang-too-few-pods",
             "group-straddles-domains",
             "group-unlike-template",

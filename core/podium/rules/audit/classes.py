@@ -7,9 +7,18 @@ from shlex import quote
 from podium.api.core import Pod
 from podium.api.findings import ObjectRef, Severity
 from podium.api.groups import PodGroup
-from podium.api.priority import HIGHEST_USER_PRIORITY, SYSTEM_CLASSES, SYSTEM_PREFIX, default_class, resolve
+from podium.api.priority import (
+    HIGHEST_USER_PRIORITY,
+    NEVER,
+    SYSTEM_CLASSES,
+    SYSTEM_PREFIX,
+    default_class,
+    effective_policy,
+    newer_default,
+    resolve,
+)
 from podium.api.reads import Kind
-from podium.rules.audit.commands import create_class, delete, recreate
+from podium.rules.audit.commands import create_class, delete, recreate, templates_of
 from podium.rules.audit.survey import AuditFinding, StoredValues, Survey
 from podium.rules.rule import Rule
 from podium.text import count, listed, some
@@ -61,6 +70,16 @@ DEFAULT_CLASS_SYSTEM = Rule(
     "accepts that on an update of the class.",
     source="kube-apiserver (Priority admission)",
     needs=frozenset({Kind.PRIORITY_CLASS}),
+)
+DEFAULT_CLASS_NEWER = Rule(
+    id="default-class-newer",
+    severity=Severity.WARNING,
+    title="Pods without a class are older than the default class",
+    why="A pod keeps the priority of its creation, and its replacement gets the value of the default class. "
+    "After one restart, replacements with a higher value can preempt the older pods one after the other. "
+    "Pods that no controller replaces, and static pods, do not count.",
+    source="grafana.com/blog, 24 July 2019 (a production outage by pod priorities)",
+    needs=frozenset({Kind.PRIORITY_CLASS, Kind.POD}),
 )
 CLASS_UNUSED = Rule(
     id="class-unused",
@@ -139,6 +158,60 @@ def class_value_changed(survey: Survey) -> Iterator[AuditFinding]:
             ),
             f"recreate objects that are older than the current value of PriorityClass {name}",
         )
+
+
+def default_class_newer(survey: Survey) -> Iterator[AuditFinding]:
+    """Find, once per cluster, pods without a class whose replacements get another value from the default."""
+    default = default_class(survey.view.classes)
+    if default is None:
+        return
+    value, name = default.value or 0, default.metadata.name or ""
+    uses = (
+        use
+        for use in survey.stored
+        if newer_default(survey.view.classes, use.class_name, use.priority) and use.priority != value
+    )
+    candidates = survey.pods_of(uses).values()
+    pods = [pod for alike in candidates for pod in alike if _gets_default(survey, pod)]
+    if not pods:
+        return
+    stored = {pod.spec.priority or 0 for pod in pods}
+    effect = ""
+    if min(stored) < value and len(pods) > 1 and effective_policy(default.preemptionPolicy) != NEVER:
+        effect = " and can preempt another of them"
+    elif max(stored) > value:
+        effect = ", which is lower"
+    older = f"{_holders(pods, [])} without a class {'stores' if len(pods) == 1 else 'store'}"
+    yield AuditFinding(
+        DEFAULT_CLASS_NEWER.finding(
+            class_ref(name),
+            "globalDefault",
+            f"the default class {name} is {value}, but {older} priority {_values(stored)}. Each replacement "
+            f"gets {value}{effect}.",
+            f"name a class of value {_values(stored)} in {templates_of(survey.owners(pods))}, or recreate "
+            "all the pods at once",
+        ),
+        f"name a class of the old value in templates of pods that are older than the default class {name}",
+    )
+
+
+def _gets_default(survey: Survey, pod: Pod) -> bool:
+    """Return whether a pod has a controller that replaces it with a pod without a class.
+
+    The kubelet and not a controller recreates a static pod, and the scheduler does not place it.
+    """
+    chain = survey.chain(pod) if pod.metadata.deletionTimestamp is None else ()
+    if not chain or chain[0].kind == "Node":
+        return False
+    owners = [survey.view.owners[ref] for ref in chain if ref in survey.view.owners]
+    return all(
+        any(
+            template.spec is None or not template.spec.priorityClassName
+            for template in owner.templates.values()
+        )
+        for owner in owners
+        if owner.templates
+    )
 
 
 def default_class_duplicate(survey: Survey) -> Iterator[AuditFinding]:

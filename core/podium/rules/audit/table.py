@@ -109,6 +109,7 @@ CHECKS: tuple[AuditCheck, ...] = (
     AuditCheck(trees.CHILDREN_EVICTED_SINGLY, trees.composite_child_mode),
     AuditCheck(gated.WORKLOAD_REF_DROPPED, gated.workload_ref_dropped, frozenset({Kind.POD, Kind.OWNER})),
     AuditCheck(classes.DEFAULT_CLASS_DUPLICATE, classes.default_class_duplicate),
+    AuditCheck(classes.DEFAULT_CLASS_NEWER, classes.default_class_newer, frozenset({Kind.OWNER})),
     AuditCheck(classes.DEFAULT_CLASS_MISSING, classes.default_class_missing),
     AuditCheck(tolerations.TOLERATION_UNREADABLE, tolerations.toleration_unreadable),
     AuditCheck(tolerations.TOLERATION_WITHOUT_EFFECT, tolerations.toleration_without_effect),

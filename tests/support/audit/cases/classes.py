@@ -3,6 +3,9 @@
 from tests.support.audit.builders import group_template, owner, pod, pod_group, priority_class, workload
 from tests.support.audit.cases.case import GOLD, SILVER, SYSTEM, Case
 
+DEFAULT = priority_class("medium", 5000, default=True)
+PLAIN = priority_class("plain", 0, default=True)
+
 CASES = [
     Case(
         "a deleted class",
@@ -88,6 +91,54 @@ CASES = [
             ("PriorityClass c", "globalDefault", "beside a (5), which is used instead of its 9"),
         ],
     ),
+    Case(
+        "the default class came after the pods",
+        "default-class-newer",
+        [DEFAULT, pod("a"), pod("b"), pod("c", class_name="medium", priority=5000)],
+        [
+            (
+                "PriorityClass medium",
+                "globalDefault",
+                (
+                    "the default class medium is 5000, but 2 live pods (team-a/a, team-a/b) without a "
+                    "class store priority 0. Each replacement gets 5000 and can preempt another of them."
+                ),
+            )
+        ],
+    ),
+    Case(
+        "one pod is older than the default class",
+        "default-class-newer",
+        [DEFAULT, pod("a")],
+        [("PriorityClass medium", "globalDefault", "stores priority 0. Each replacement gets 5000.")],
+    ),
+    Case(
+        "the default class never preempts",
+        "default-class-newer",
+        [priority_class("medium", 5000, default=True, policy="Never"), pod("a"), pod("b")],
+        [("PriorityClass medium", "globalDefault", "store priority 0. Each replacement gets 5000.")],
+    ),
+    Case(
+        "the default class is lower than older pods",
+        "default-class-newer",
+        [priority_class("spare", -10, default=True), pod("a"), pod("b")],
+        [("PriorityClass spare", "globalDefault", "Each replacement gets -10, which is lower.")],
+    ),
+    Case("older pods have the default's value", "default-class-newer", [PLAIN, pod("a"), pod("b")]),
+    Case(
+        "no controller replaces older pods",
+        "default-class-newer",
+        [
+            *(DEFAULT, pod("bare", owner=None), pod("static", owner=("v1", "Node", "node-0"))),
+            *(pod("gone", terminating=True), pod("ended", phase="Succeeded"), pod("new", priority=None)),
+        ],
+    ),
+    Case(
+        "the template of older pods names a class by now",
+        "default-class-newer",
+        [DEFAULT, pod("a"), owner(class_name="gold")],
+    ),
+    Case("there is no default class", "default-class-newer", [GOLD, pod("a"), pod("b")]),
     Case(
         "a system class is the default",
         "default-class-system",

@@ -271,6 +271,14 @@ REPORTS = (
         3,
         words=["Job default/train[^.]*gang|gang[^.]*Job default/train", "spec.scheduling"],
     ),
+    Report(
+        "an audit finds pods that are older than the default class",
+        "grafana.com/blog, 24 July 2019: a production outage by pod priorities",
+        "pods from before the default have 0; each replacement gets its value and preempts another",
+        "audit -f default-after-the-pods.yaml",
+        words=["medium", "prod/ingester|2 pods", "priority 0|5000"],
+        absent=["No findings"],
+    ),
 )
 
 
