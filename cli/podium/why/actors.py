@@ -5,6 +5,7 @@ From outside they look alike (the pod is gone), but each needs a different respo
 
 from collections.abc import Mapping
 
+from podium.api.schedulable import Schedulable
 from podium.why.model import By
 
 # `it` is the pod or group; {scheduler} is the name of the scheduler.
@@ -62,3 +63,26 @@ FIXES: Mapping[By, str] = {
     By.OTHER: "check the component that set the condition DisruptionTarget",
     By.DELETED: "a client or its controller deleted it: the API server's audit log names which",
 }
+# What follows for a failed pod, by the kind of its controller. A Job's podFailurePolicy is not read.
+_AFTER: Mapping[str, str] = {
+    "": "no controller replaces it: delete it, and create it again",
+    "ReplicaSet": "its ReplicaSet creates another; if none came, delete this one",
+    "ReplicationController": "its ReplicationController creates another; if none came, delete this one",
+    "StatefulSet": "its StatefulSet deletes it and creates another",
+    "DaemonSet": "its DaemonSet deletes it and creates another",
+    "Job": "its Job counts a failure, unless its podFailurePolicy ignores it, and creates another up to its "
+    "backoffLimit",
+    "Node": "it is the mirror of a static pod: check the kubelet of its node",
+}
+
+
+def after_failure(pod: Schedulable) -> str:
+    """Return what to do about a failed pod that is still stored; empty for any other pod.
+
+    A ReplicaSet does not count failed pods. A StatefulSet or DaemonSet deletes them.
+    """
+    if pod.status is None or pod.status.phase != "Failed" or pod.metadata.deletionTimestamp is not None:
+        return ""
+    controller = pod.metadata.controller()
+    kind = controller.kind if controller is not None else ""
+    return f"it does not start again: {_AFTER.get(kind, f'delete it, so that its {kind} creates another')}"

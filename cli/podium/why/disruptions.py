@@ -25,7 +25,7 @@ from podium.schedulerplugin.history.records import identity
 from podium.schedulerplugin.preemption.intents import BY_SCHEDULER, DISRUPTION_TARGET, preempts
 from podium.schedulerplugin.scheduling.evictioncycles import Identity
 from podium.schedulerplugin.scheduling.messages import CANNOT_EVICT
-from podium.why.actors import FIXES, WORDS
+from podium.why.actors import FIXES, WORDS, after_failure
 from podium.why.model import By, Departure, EvictionPreemptor, Gain, Of
 
 # Whether the reader may see the names of a namespace.
@@ -115,12 +115,13 @@ def departures(  # noqa: PLR0917 - stored objects, query, history, access
     `pods` and their `group` are those still stored; `victims` are these and the other queried objects.
     `name_of` finds a preemptor by its UID among the objects read.
     """
-    victims = tuple(victims)
+    pods, victims = tuple(pods), tuple(victims)
+    failures = {pod.metadata.name or "": after_failure(pod) for pod in pods}
     traces = [trace for pod in pods if (trace := _of_pod(pod, group)) is not None]
     traces += _of_group(group, victims)
     traces += [trace for event in past.events if (trace := _of_event(event, victims)) is not None]
     traces += [trace for plan in _plans(past.records) for trace in _of_plan(plan, victims, known)]
-    found_departures = [_departure(each, known, name_of) for each in _alike(_one_each(traces))]
+    found_departures = [_departure(each, known, name_of, failures) for each in _alike(_one_each(traces))]
     return tuple(sorted(found_departures, key=lambda each: (each.time, each.by, each.pods), reverse=True))
 
 
@@ -354,8 +355,12 @@ def _alike(evictions: Iterable[tuple[_Trace, ...]]) -> Iterator[tuple[_Trace, ..
 
 
 def _departure(
-    traces: tuple[_Trace, ...], known: Known, name_of: Callable[[str], EvictionPreemptor | None]
+    traces: tuple[_Trace, ...],
+    known: Known,
+    name_of: Callable[[str], EvictionPreemptor | None],
+    failures: Mapping[str, str],
 ) -> Departure:
+    """Return the departure of alike traces; `failures` says what to do about failed pods, by name."""
     first, by = _earliest(traces), _by(traces)
     preemptors = [each.preemptor for each in traces if each.preemptor is not None]
     # A record knows the priority too.
@@ -368,6 +373,9 @@ def _departure(
     # A message from the object itself comes before a message about it.
     message = next((each.message for each in traces if each.message), "")
     cause = message.partition(". ")[0].rstrip(".") if by in _EVICTED else ""
+    names = tuple(sorted({pod for each in traces for pod in each.pods}))
+    stored = {pod for each in traces if each.source in STORED for pod in each.pods}
+    after = sorted({failures[name] for name in stored if failures.get(name)})
     words = WORDS[by].format(scheduler=f"scheduler {scheduler}" if scheduler else "a scheduler")
     return Departure(
         time=first.time,
@@ -376,11 +384,11 @@ def _departure(
         words=f'{words} ("{cause}")' if cause else words,
         scheduler=scheduler,
         preemptor=preemptor,
-        pods=tuple(sorted({pod for each in traces for pod in each.pods})),
+        pods=names,
         node=next((each.node for each in traces if each.node), ""),
         message=message,
         told=tuple(dict.fromkeys(each.source for each in traces)),
-        fix=FIXES[by],
+        fix="; ".join((*after, FIXES[by])),
     )
 
 

@@ -20,6 +20,7 @@ from tests.support.why.objects import (
     uid_of,
 )
 
+from podium.why.actors import FIXES
 from podium.why.model import By
 
 __all__ = ["podium"]
@@ -216,6 +217,37 @@ def test_each_hand_is_told_apart(podium: Podium, objects: list[dict[str, Any]], 
     assert [each["by"] for each in report["departures"]] == [by]
     assert summary in report["summary"]
     assert report["departures"][0]["fix"]
+
+
+AFTER = {
+    "": "no controller replaces it: delete it, and create it again; ",
+    "ReplicaSet": "its ReplicaSet creates another; if none came, delete this one; ",
+    "StatefulSet": "its StatefulSet deletes it and creates another; ",
+    "Job": (
+        "its Job counts a failure, unless its podFailurePolicy ignores it, and creates another up to its "
+        "backoffLimit; "
+    ),
+    "InstanceSet": "delete it, so that its InstanceSet creates another; ",
+}
+
+
+@pytest.mark.parametrize("kind", AFTER)
+def test_a_failed_pod_does_not_start_again(podium: Podium, kind: str) -> None:
+    """The advice depends on the kind of its controller (kubernetes/kubernetes#140653)."""
+    (failed,) = ended("Preempting", CRITICAL)
+    owner = {"apiVersion": "apps/v1", "kind": kind, "name": "o", "uid": "u", "controller": True}
+    failed["metadata"]["ownerReferences"] = [owner] if kind else []
+    report = podium("pod", "a/x", "-f", file([failed, node()]), "-o", "json").json
+    (departure,) = report["departures"]
+    assert departure["fix"] == f"it does not start again: {AFTER[kind]}{FIXES[By.KUBELET_CRITICAL]}"
+
+
+def test_a_pod_that_is_deleted_needs_no_deletion(podium: Podium) -> None:
+    """The advice for the actor remains."""
+    (failed,) = ended("Preempting", CRITICAL)
+    failed["metadata"] |= GOING
+    report = podium("pod", "a/x", "-f", file([failed, node()]), "-o", "json").json
+    assert [each["fix"] for each in report["departures"]] == [FIXES[By.KUBELET_CRITICAL]]
 
 
 def test_several_sources_of_one_eviction_give_one_departure(podium: Podium) -> None:

@@ -279,6 +279,13 @@ REPORTS = (
         words=["medium", "prod/ingester|2 pods", "priority 0|5000"],
         absent=["No findings"],
     ),
+    Report(
+        "a pod that the kubelet ended stays until it is deleted",
+        "kubernetes/kubernetes#140653",
+        "no container starts again, and the ReplicaSet made no other pod",
+        "why pod kube-admission/kube-admission-5f9b89fdb5-bbpsp -f kubelet-preempted.yaml",
+        words=["delete|recreate|replace"],
+    ),
 )
 
 
