@@ -19,6 +19,7 @@ from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Child, ClusterReader, Target
 from podium.groups.divergence import measure_divergence
+from podium.groups.planned import paused_owner
 from podium.groups.trees import group_at, lineage, members_below, root_key, tree
 from podium.rules.audit.divergent import policy_fix, priority_fix
 from podium.rules.audit.gangs import foreign_shortage
@@ -216,7 +217,9 @@ def _of_group(key: GroupKey, reading: WhyInput) -> Account | None:
         by_state[state_of(pod)].append(pod)
     judged = _judged(group, reading) if group is not None else None
     fix, waiting_pods = judged.fix if judged is not None else "", by_state[RunState.WAITING]
-    pending = Pending(waiting_pods, group, fix, _provisioning(waiting_pods, reading), members)
+    unbound = _provisioning(waiting_pods, reading)
+    paused = None if waiting_pods else paused_owner(view, key)
+    pending = Pending(waiting_pods, group, fix, unbound, members, paused)
     victims = [
         victim,
         *(

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from podium.api.core import DEFAULT_SCHEDULER, PODIUM_SCHEDULER, Pod
+from podium.api.foreign import PodOwner
 from podium.api.groups import GROUP_SCHEDULED, INITIALLY_SCHEDULED, PodGroup
 from podium.api.meta import Condition
 from podium.api.schedulable import Schedulable
@@ -55,6 +56,7 @@ class Pending(NamedTuple):
 
     `divergence_fix` is the audit's fix for a group whose pods differ from it; else empty. `provisioning` are
     their unbound claims that have a selected node, each with the node. `members` are all pods of the group.
+    `paused` is the owner of the group that creates no pods.
     """
 
     pods: Sequence[Schedulable]
@@ -62,6 +64,7 @@ class Pending(NamedTuple):
     divergence_fix: str = ""
     provisioning: Mapping[str, str] = {}
     members: Sequence[Pod] = ()
+    paused: PodOwner | None = None
 
     @property
     def scheduler(self) -> str:
@@ -124,7 +127,21 @@ def _refused(
 ) -> Iterator[Wait]:
     if isinstance(found, Unplaceable):
         assert found.cause is not None, "every refused target has a cause"
-        yield Wait(cause=found.cause, message=found.why, since=since, fix=_fix(found.cause, pending))
+        message, fix = found.why, _fix(found.cause, pending)
+        if found.cause is Blocker.TOO_FEW and pending.paused is not None:
+            message, fix = _paused(pending.paused)
+        yield Wait(cause=found.cause, message=message, since=since, fix=fix)
+
+
+def _paused(owner: PodOwner) -> tuple[str, str]:
+    """Return that an owner creates no pods, and what makes it create them."""
+    if owner.suspended:
+        return (
+            f"{owner.ref} is suspended, so it creates no pods",
+            "resume it; if a queue such as Kueue suspended it, wait until the queue resumes it",
+        )
+    field = "parallelism" if owner.ref.kind == "Job" else "number of replicas"
+    return f"{owner.ref} is paused: its {field} is 0, so it creates no pods", f"raise its {field}"
 
 
 def _since(pending: Pending) -> str:

@@ -91,3 +91,19 @@ def group_creator(view: ClusterReader, ref: ObjectRef) -> ObjectRef | None:
     creator = ObjectRef(controller.apiVersion, controller.kind, ref.namespace, controller.name)
     owner = view.owners.get(creator)
     return None if owner is not None and names_group(owner, key) else creator
+
+
+def paused_owner(view: ClusterReader, key: GroupKey) -> PodOwner | None:
+    """Return the owner of a group's pods if it creates none at present, such as a suspended Job; else None.
+
+    It controls the group, or its template names the group. With several owners, all of them create no pods.
+    """
+    group = view.groups.get(key)
+    references = (group.metadata.ownerReferences if group is not None else None) or ()
+    refs = {ObjectRef(each.apiVersion, each.kind, key.namespace, each.name) for each in references}
+    owners = [view.owners[ref] for ref in sorted(refs & view.owners.keys())]
+    owners = owners or [owner for owner in made_by_people(view.owners) if names_group(owner, key)]
+    left = [owner for owner in owners if not owner.finished]
+    if all(owner.suspended or (owner.pods and not any(owner.pods.values())) for owner in left):
+        return next(iter(left), None)
+    return None

@@ -31,6 +31,24 @@ KUEUE = [{"name": "kueue.x-k8s.io/admission"}]
 FULL = pod("full", node="n1", cpu="4", priority=9)
 GOING = {"deletionTimestamp": LATER}
 
+
+def member(of: str = "") -> dict[str, Any]:
+    """Make a pod template, which names a group of Podium if one is given."""
+    labels = {"scheduling.podium.dev/pod-group": of} if of else {}
+    return {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main"}]}}
+
+
+def job(of: str = "", **spec: Any) -> dict[str, Any]:
+    """Make Job train, whose template names a group if one is given."""
+    return named("batch/v1", "Job", "train", spec={"completions": 4, "template": member(of), **spec})
+
+
+def owned(name: str) -> dict[str, Any]:
+    """Make a gang that Job train controls."""
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "u", "controller": True}
+    return group(name, metadata={"ownerReferences": [owner]})
+
+
 Case = tuple[list[dict[str, Any]], str, list[str], str, str]
 # The cluster, the target, the causes in order, a part of the first message, and of the remedy.
 CASES: dict[str, Case] = {
@@ -88,6 +106,50 @@ CASES: dict[str, Case] = {
     ),
     "a gang without a pod": (
         [group("ring")],
+        "group a/ring",
+        ["TooFew"],
+        "0 pods can be placed",
+        "fewer pods",
+    ),
+    "a gang whose Job is paused": (
+        [owned("ring"), job(parallelism=0)],
+        "group a/ring",
+        ["TooFew"],
+        "Job a/train is paused: its parallelism is 0, so it creates no pods",
+        "raise its parallelism",
+    ),
+    "a gang whose Job is suspended": (
+        [group("ring"), job("ring", parallelism=2, suspend=True)],
+        "group a/ring",
+        ["TooFew"],
+        "Job a/train is suspended, so it creates no pods",
+        "resume it; if a queue such as Kueue suspended it, wait until the queue resumes it",
+    ),
+    "a gang whose StatefulSet has no replicas": (
+        [
+            group("ring"),
+            named("apps/v1", "StatefulSet", "web", spec={"replicas": 0, "template": member("ring")}),
+        ],
+        "group a/ring",
+        ["TooFew"],
+        "StatefulSet a/web is paused: its number of replicas is 0, so it creates no pods",
+        "raise its number of replicas",
+    ),
+    "a gang of which one of two owners is paused": (
+        [
+            *(group("ring"), job("ring", parallelism=0)),
+            named("apps/v1", "StatefulSet", "web", spec={"replicas": 1, "template": member("ring")}),
+        ],
+        "group a/ring",
+        ["TooFew"],
+        "0 pods can be placed",
+        "fewer pods",
+    ),
+    "a gang whose Job has ended": (
+        [
+            owned("ring"),
+            {**job(parallelism=0), "status": {"conditions": [{"type": "Complete", "status": "True"}]}},
+        ],
         "group a/ring",
         ["TooFew"],
         "0 pods can be placed",

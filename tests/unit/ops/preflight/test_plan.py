@@ -124,6 +124,10 @@ def test_a_controller_recreates_its_groups() -> None:
         "job-gang-by-shape",
         "Job team-a/train",
     )
+    assert report.findings[0].fix == (
+        "Job team-a/train creates it again; before the upgrade: "
+        "kubectl delete podgroup.scheduling.k8s.io train -n team-a --wait=false"
+    )
     assert [(each.when, each.what) for each in report.steps] == [
         (
             When.BEFORE,
