@@ -82,8 +82,7 @@ def most(given: PlanInput, expand: Callable[[int], Expansion], limit: int) -> Mo
         """Yield the outcome of each preemptor up to the first that does not fit."""
         with undone(given.state):
             expansion = expand(replicas)
-            for each in expansion.objects:
-                given.state.apply(each)
+            expansion.apply(given.state)
             for step in plan_series(given.state, expansion.targets, given.now, engine_of):
                 yield from (step.plan.outcome for _ in step.targets)
                 if step.plan.outcome not in GOOD:

@@ -21,7 +21,8 @@ from podium.rules.admission import Profile
 class Additions:
     """The objects added to a cluster (`state`), which is not changed.
 
-    `seen` is what admission reads of the cluster and the file. `brought` has the object of the file that
+    `seen` is what admission reads of the cluster and the file. `ended` are pods of the cluster that end
+    before those of the file are complete. `brought` has the object of the file that
     brings a pod. `unplanned` are the objects of the file that are left out, each with the reason.
     """
 
@@ -48,6 +49,7 @@ class Additions:
         self.notes = notes
         self.admission = AddedAdmission(state, self.seen, profile, labels, notes)
         self.replaced: list[str] = []
+        self.ended: list[Schedulable] = []
         self.brought: dict[Name, Added] = {}
         self.unplanned: dict[ObjectRef, ReadError] = {}
 

@@ -40,14 +40,23 @@ from podium.ops.createdclaims import (
 from podium.ops.daemonsets import admitting_nodes, for_node, nodes_of_daemon_sets
 from podium.ops.ganggroups import make_gangs
 from podium.ops.jobgroups import ControllerGroup, scheduling_groups
-from podium.ops.makers import MOST_PODS, Batch, Made, daemon_set, made_by, uid_of
+from podium.ops.makers import (
+    MOST_PODS,
+    Batch,
+    Made,
+    daemon_set,
+    made_by,
+    pods_of_deployments,
+    rollout_surge,
+    uid_of,
+)
 from podium.ops.selecting import selected_keys
 from podium.ops.targets import targets_of
 from podium.ops.workloadgroups import groups_for, has_groups, maker_of
 from podium.rules.admission import Profile
 from podium.rules.clientchecks import unknown_fields
 from podium.rules.context import CLAIMS, COMPOSITE
-from podium.text import some
+from podium.text import count, listed, some
 
 # Kinds that decide the admission of others come first, in any order of the file.
 _FIRST = (Kind.NAMESPACE, Kind.PRIORITY_CLASS, Kind.WORKLOAD, Kind.COMPOSITE_GROUP, Kind.POD_GROUP)
@@ -68,8 +77,9 @@ class _BatchKey(NamedTuple):
 class Expansion(NamedTuple):
     """The objects for the index, what waits, and notes for the reader.
 
-    `targets` are the groups and the pods without a group, each with the object of the file that brings it. A
-    tree of composite groups is one target, with its root.
+    `ended` are pods of the cluster that end before all of the file's are placed. `targets` are the groups and
+    the pods without a group, each with the object of the file that brings it. A tree of composite groups is
+    one target, with its root.
     `unplanned` are the objects of the file that cannot be planned, each with the reason.
     """
 
@@ -77,6 +87,14 @@ class Expansion(NamedTuple):
     targets: Mapping[Target, ObjectRef]
     notes: tuple[str, ...]
     unplanned: Mapping[ObjectRef, str] = {}
+    ended: tuple[Schedulable, ...] = ()
+
+    def apply(self, state: ClusterState) -> None:
+        """Add the objects to a cluster."""
+        for pod in self.ended:
+            state.remove(pod)
+        for each in self.objects:
+            state.apply(each)
 
 
 class _AdmittedTemplate(NamedTuple):
@@ -157,6 +175,8 @@ class _Expander:
         self._nodes: dict[str, SchedulableNode] = {}
         self._daemon_nodes: dict[ObjectRef, set[str]] = {}
         self._daemon_pods = 0
+        # The pods of the cluster's Deployments, read for the first Deployment that exists already.
+        self._deployed: dict[ObjectRef, list[Schedulable]] | None = None
 
     def expand(self, added: list[Added]) -> Expansion:
         for each in added:
@@ -204,7 +224,9 @@ class _Expander:
         if len(notes) > MOST_NOTES:
             notes[MOST_NOTES:] = [f"and {len(notes) - MOST_NOTES:,} more notes"]
         unplanned = {ref: str(error) for ref, error in self._additions.unplanned.items()}
-        return Expansion(tuple(self._additions.objects), targets, tuple(notes), unplanned)
+        return Expansion(
+            tuple(self._additions.objects), targets, tuple(notes), unplanned, tuple(self._additions.ended)
+        )
 
     def _note_unknown_fields(self, added: Added) -> None:
         """Note the fields that no server knows, such as a misspelt class. With strict they are an error."""
@@ -238,7 +260,10 @@ class _Expander:
             made = self._daemon_set(added, owner.metadata.uid or "")
         else:
             made = added.placed(made_by, owner, added.value)
-            if stored is not None:
+            if stored is not None and added.ref.kind == "Deployment":
+                self._roll_out(added, sum(len(batch.copies) for batch in made.batches))
+            elif stored is not None and added.ref.kind != "StatefulSet":
+                # Pods of a StatefulSet keep their names, so those of the cluster are replaced.
                 self._notes.append(f"{added.ref} exists already; its pods stay, beside the added ones")
         self._notes += made.notes
         queue = (owner.metadata.labels or {}).get(KUEUE_QUEUE)
@@ -248,6 +273,22 @@ class _Expander:
         self._owners[neutral.ref] = neutral
         self._additions.objects.append(neutral)
         return made
+
+    def _roll_out(self, added: Added, replicas: int) -> None:
+        """End the old pods of a Deployment that its rollout ends before it creates the last new pod."""
+        if self._deployed is None:
+            self._deployed = pods_of_deployments(self._additions.state)
+        old = self._deployed.get(added.ref, [])
+        if not old:
+            return
+        surge = rollout_surge(added.value, replicas)
+        staying = min(surge, len(old))
+        ended = len(old) - staying
+        self._additions.ended += old[:ended]
+        clauses = [f"{count(ended, 'old pod')} of {len(old):,} end first"] if ended else []
+        if staying:
+            clauses.append(f"{count(staying, 'old pod')} can be victims of the last new pod")
+        self._notes.append(f"{added.ref} exists already: in its rollout (maxSurge {surge}) {listed(clauses)}")
 
     def _read_nodes(self, added: Iterable[Added]) -> None:
         """Read the nodes of the cluster and the file, and which of them have pods of DaemonSets."""

@@ -9,6 +9,7 @@ and lws.
 """
 
 import hashlib
+import math
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -29,7 +30,9 @@ from podium.api.podcreators import (
     TemplateSpec,
 )
 from podium.api.podmakers import POD_MAKERS, MadePods
+from podium.api.schedulable import Schedulable
 from podium.api.v1alpha2 import reference
+from podium.cluster.state import ClusterState
 from podium.groups import inferred
 from podium.groups.autogroups import JOBSET_INDEX
 
@@ -46,6 +49,9 @@ _JOBSET_EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 _LWS_EXCLUSIVE = (EXCLUSIVE, f"{_LWS}/subgroup-exclusive-topology")
 
 _NO_PLAN = "orders its pods, which plans do not support. Add the pods themselves"
+
+# maxSurge of a Deployment without one, and the most digits of a percentage.
+_SURGE_PERCENT, _PERCENT_DIGITS = "25", 9
 
 # apimachinery's letters of generated names, the length of the suffix, and the maximum length of the base.
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -140,6 +146,43 @@ def made_by(owner: PodCreator, document: Mapping[str, Any]) -> Made:
             return Made((_stateful(ref, document, number),), ())
         case _:
             return Made((_replicas(ref, number),), ())
+
+
+def rollout_surge(document: Mapping[str, Any], replicas: int) -> int:
+    """Return how many pods a Deployment may have beyond its replicas while they are replaced.
+
+    Source: ResolveFenceposts of the Deployment controller.
+    """
+    strategy = value_at(document, "spec", "strategy")
+    if value_at(strategy, "type") == "Recreate":
+        return 0
+    surge = value_at(strategy, "rollingUpdate", "maxSurge")
+    if isinstance(surge, int):
+        return max(surge, 0)
+    percent = surge.removesuffix("%") if isinstance(surge, str) else _SURGE_PERCENT
+    known = percent.isdecimal() and len(percent) <= _PERCENT_DIGITS
+    return math.ceil(replicas * int(percent) / 100) if known else 0
+
+
+def pods_of_deployments(state: ClusterState) -> dict[ObjectRef, list[Schedulable]]:
+    """Return the pods of each Deployment that have not ended, those that its ReplicaSets end first ahead.
+
+    These are pods without a node, and then the youngest.
+    """
+    pods: dict[ObjectRef, list[Schedulable]] = {}
+    for pod in state.pods.values():
+        owner, namespace = pod.metadata.controller(), pod.metadata.namespace or ""
+        if not isinstance(pod, Schedulable) or owner is None or owner.kind != "ReplicaSet" or pod.finished:
+            continue
+        replica_set = state.owners.get(ObjectRef(owner.apiVersion, owner.kind, namespace, owner.name))
+        maker = replica_set.metadata.controller() if replica_set is not None else None
+        suffix = f"-{(pod.metadata.labels or {}).get(inferred.TEMPLATE_HASH, '')}"
+        name = maker.name if maker is not None else owner.name.removesuffix(suffix)
+        pods.setdefault(ObjectRef(owner.apiVersion, "Deployment", namespace, name), []).append(pod)
+    for ended_first in pods.values():
+        ended_first.sort(key=lambda pod: pod.metadata.creationTimestamp or "", reverse=True)
+        ended_first.sort(key=lambda pod: bool(pod.spec.nodeName))
+    return pods
 
 
 def _numbers(owner: PodCreator) -> Iterator[tuple[str, int | None]]:

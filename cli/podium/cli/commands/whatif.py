@@ -249,8 +249,7 @@ def _add(question: WhatIfQuery, loaded: Loaded, moment: PlanTime) -> AddedFile:
     if not (expansion.targets or question.pod or question.group or question.victim):
         problem = "none is or creates a pending pod or group. Add a workload, or use --pod or --group"
         raise PodiumUsageError(f"no target among the objects of {options.add}: {problem}")
-    for added in expansion.objects:
-        loaded.state.apply(added)
+    expansion.apply(loaded.state)
     return AddedFile(expansion.targets, most, expansion.unplanned)
 
 

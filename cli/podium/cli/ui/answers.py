@@ -201,8 +201,7 @@ class Answers:
                 documents = split(form.manifest.encode(errors="replace"), "the manifest")
                 expansion = whatifinput.expanded(documents, loaded, moment)
                 loaded = loaded._replace(state=loaded.state.copy())
-                for each in expansion.objects:
-                    loaded.state.apply(each)
+                expansion.apply(loaded.state)
                 added, notes = expansion.targets, expansion.notes
                 unplanned = {} if form.target else expansion.unplanned
             targets = self._meant(form, added, loaded)

@@ -492,6 +492,63 @@ def test_an_existing_object_is_replaced_and_reported() -> None:
     assert _groups(expansion)["g"].min_count == 1
 
 
+ROLLOUTS: dict[str, tuple[Document, int, str]] = {
+    "a quarter more, rounded up, without a strategy": (
+        {},
+        3,
+        "(maxSurge 1) 3 old pods of 4 end first and 1 old pod can be victims of the last new pod",
+    ),
+    "twice the pods": (
+        {"rollingUpdate": {"maxSurge": "100%", "maxUnavailable": 0}},
+        0,
+        "(maxSurge 4) 4 old pods can be victims of the last new pod",
+    ),
+    "one after the other": (
+        {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+        4,
+        "(maxSurge 0) 4 old pods of 4 end first",
+    ),
+    "all at once": ({"type": "Recreate"}, 4, "(maxSurge 0) 4 old pods of 4 end first"),
+    "a value that no server takes": (
+        {"rollingUpdate": {"maxSurge": "many"}},
+        4,
+        "(maxSurge 0) 4 old pods of 4 end first",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROLLOUTS)
+@pytest.mark.parametrize("with_replica_set", [True, False])
+def test_a_rollout_ends_old_pods_of_its_deployment(name: str, *, with_replica_set: bool) -> None:
+    """Source: kubernetes/kubernetes#109714, and ResolveFenceposts of the Deployment controller."""
+    strategy, ended, note = ROLLOUTS[name]
+    web = made("apps/v1", "Deployment", "web", {"replicas": 4, "template": template()})
+    stored = [
+        made(
+            "apps/v1",
+            "ReplicaSet",
+            "web-5d",
+            {"template": template()},
+            ownerReferences=[_owner("Deployment", "web")],
+        )
+    ]
+    old = [pod(f"web-5d-{at}", {"pod-template-hash": "5d"}, nodeName="n1") for at in range(4)]
+    for at, one in enumerate(old):
+        one["metadata"] |= {
+            "creationTimestamp": f"2026-11-21T18:00:0{at}Z",
+            "ownerReferences": [_owner("ReplicaSet", "web-5d")],
+        }
+    changed = {**web, "spec": {**web["spec"], "strategy": strategy}}
+    expansion = add(cluster(web, *(stored if with_replica_set else ()), *old), changed)
+    assert [each.metadata.name for each in expansion.ended] == [f"web-5d-{3 - at}" for at in range(ended)]
+    assert expansion.notes == (f"Deployment t/web exists already: in its rollout {note}",)
+    assert len(pods(expansion)) == 4
+
+
+def _owner(kind: str, name: str) -> Document:
+    return {"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": name, "controller": True}
+
+
 def test_objects_without_a_name_get_one_each() -> None:
     """The form is the server's, but the name is always the same."""
     nameless = {**pod(), "metadata": {"generateName": "p-", "namespace": "t"}}
