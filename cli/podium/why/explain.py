@@ -48,7 +48,7 @@ from podium.why.model import (
     Wait,
 )
 from podium.why.pending import NOT_READ, MissingInput, Pending, waits
-from podium.why.reservations import Surroundings, reserved_waits
+from podium.why.reservations import Surroundings, fits_now, reserved_waits, selected_waits
 
 # A caller that queries many objects of one cluster caches its engines.
 Begin = Callable[[ClusterReader, Settings, int], Engine]
@@ -331,7 +331,13 @@ def _waits(
     view = reading.view
     found = _verdict(target, pending, reading)
     uids = {each.uid for each in victims} - {""}
-    reserved = reserved_waits(target, _placed_together(target, pending, view), uids, _surroundings(reading))
+    around = _surroundings(reading, needed=bool(pending.provisioning))
+    reserved = list(reserved_waits(target, _placed_together(target, pending, view), uids, around))
+    engine = around.engine
+    if engine is not None and isinstance(found, PlacementTarget) and not fits_now(engine, found):
+        # The scheduler asks for a volume only after it has found room on the node.
+        reserved += selected_waits(pending.provisioning, pending.pods[0].metadata.namespace or "")
+        pending = pending._replace(provisioning={})
     others = list(waits(pending, found, reserved))
     return tuple(with_claims(others, claim_waits(pending.pods, view, reading.unread)))
 
@@ -346,11 +352,11 @@ def _placed_together(target: Target, pending: Pending, view: ClusterReader) -> S
     return [pod for pod in members if pod.pending and isinstance(pod, Schedulable)]
 
 
-def _surroundings(reading: WhyInput) -> Surroundings:
-    """Return what decides on reservations; an engine is made only if a pod has one."""
+def _surroundings(reading: WhyInput, *, needed: bool) -> Surroundings:
+    """Return what decides on reservations; an engine is made only if it is needed, or a pod has one."""
     view = reading.view if reading.cluster is None else reading.cluster
     pods = (pod for pod in view.pods.values() if isinstance(pod, Schedulable))
-    needed = reading.cluster is not None and any(map(stored_nomination, pods))
+    needed = reading.cluster is not None and (needed or any(map(stored_nomination, pods)))
     engine = reading.engine(view, reading.rules.settings, reading.minor) if needed else None
     return Surroundings(view, engine, reading.past.events, reading.known, reading.now)
 

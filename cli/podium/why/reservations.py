@@ -8,7 +8,7 @@ pod took the room (kubernetes/kubernetes#106780).
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from shlex import quote
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from podium.api.events import PREEMPTED, PREEMPTED_BY, PREEMPTOR, Event
 from podium.api.groups import PodGroup
 from podium.api.meta import instant
 from podium.api.schedulable import Schedulable, SchedulableNode
+from podium.api.storage import SELECTED_NODE
 from podium.cluster.reader import ClusterReader, Target, group_of, name_of
 from podium.rules.audit.commands import delete_pods
 from podium.rules.audit.gangs import amount_text
@@ -33,6 +34,7 @@ RESERVED_NODE = "NodeReserved"
 VICTIM_OVERDUE = "VictimOverdue"
 STALE_NOMINATION = "StaleNomination"
 ROOM_KEPT = "RoomKept"
+NODE_SELECTED = "NodeSelected"
 
 _WAIT = "wait until the victims terminate, at most their grace periods"
 # The taint of a node whose kubelet has not written its status for some time.
@@ -71,14 +73,65 @@ def reserved_waits(
 
     `uids` are those of the pods, their group and its tree.
     """
+    unsuitable = _unsuitable(pods, around.engine) if around.engine is not None else {}
     nodes = sorted({node for pod in pods if (node := stored_nomination(pod))})
     victims = _victims(nodes, uids, around)
+    if not any(_is_overdue(victim, around) for victim in victims):
+        victims = [victim for victim in victims if victim.node_name not in unsuitable]
+    suitable = [node for node in nodes if node not in unsuitable]
     if victims:
         yield _under_way(nodes, victims, around)
-    elif nodes:
-        yield _without_victims(target, pods, nodes, around)
+    elif suitable:
+        yield _without_victims(target, pods, suitable, around)
+    if unsuitable:
+        texts = (
+            f"{_nodes_are([node])} nominated for it, and no longer suits it: {reason}"
+            for node, reason in sorted(unsuitable.items())[:SHOWN]
+        )
+        fix = "the scheduler takes another node when it tries again"
+        yield Wait(cause=STALE_NOMINATION, message="; ".join(texts), fix=fix)
     if around.engine is not None:
         yield from _kept_for_others(target, around.engine, around)
+
+
+def selected_waits(provisioning: Mapping[str, str], namespace: str) -> Iterator[Wait]:
+    """Yield the claims that bind their pods to a node which does not take them.
+
+    The scheduler selects the node of a volume before it is provisioned, and only that node suits the claim
+    until the annotation is removed (kubernetes/kubernetes#112347).
+    """
+    if provisioning:
+        claims = " ".join(map(quote, sorted(provisioning)))
+        nodes = sorted(set(provisioning.values()))
+        which = "claim {} keeps" if len(provisioning) == 1 else "claims {} keep"
+        kind = "node" if len(nodes) == 1 else "nodes"
+        yield Wait(
+            cause=NODE_SELECTED,
+            message=f"{which.format(some(provisioning))} it on {kind} {some(nodes)}, where it does not fit "
+            f"(annotation {SELECTED_NODE})",
+            fix=f"free room there, or let the scheduler select again: kubectl annotate pvc {claims} "
+            f"-n {quote(namespace)} {SELECTED_NODE}-",
+        )
+
+
+def fits_now(engine: Engine, found: PlacementTarget) -> bool:
+    """Return whether a target fits without preemption, beside the room that is reserved for others."""
+    with engine.placing(found) as placed:
+        return len(placed) >= found.needed
+
+
+def _unsuitable(pods: Iterable[Schedulable], engine: Engine) -> dict[str, str]:
+    """Return the nominated nodes that would not take their pods even if they were empty, with the reason."""
+    reasons: dict[str, str] = {}
+    snapshot, chain = engine.snapshot, engine.placer.chain
+    for pod in pods:
+        row, name = snapshot.pod_row.get(name_of(pod)), stored_nomination(pod)
+        node = snapshot.row.get(name) if name else None
+        if name and row is not None and node is not None:
+            shape = snapshot.shape_at(row)
+            if not chain.suits_node(shape, node):
+                reasons[name] = ", ".join(chain.reasons(shape, node))
+    return reasons
 
 
 def _victims(nodes: Collection[str], uids: Collection[str], around: Surroundings) -> list[_LeavingPod]:
@@ -122,8 +175,7 @@ def _due(pod: Schedulable) -> datetime | None:
 
 def _under_way(nodes: Sequence[str], victims: Sequence[_LeavingPod], around: Surroundings) -> Wait:
     """Return the state of a preemption whose victims hold their room."""
-    late = timedelta(seconds=LATE_SECONDS)
-    overdue = [each for each in victims if each.due is not None and around.now - each.due >= late]
+    overdue = [each for each in victims if _is_overdue(each, around)]
     begun = "a preemption for it is in progress"
     where = f"{begun}: {_nodes_are(nodes)} reserved" if nodes else begun
     silent = sorted({each.node_name for each in overdue or victims if _state_of_node(each.node_name, around)})
@@ -152,6 +204,11 @@ def _under_way(nodes: Sequence[str], victims: Sequence[_LeavingPod], around: Sur
             if (pods := [each for each in overdue if (each.node_name in silent) is lost])
         ),
     )
+
+
+def _is_overdue(victim: _LeavingPod, around: Surroundings) -> bool:
+    late = timedelta(seconds=LATE_SECONDS)
+    return victim.due is not None and around.now - victim.due >= late
 
 
 def _awaited(victims: Sequence[_LeavingPod], around: Surroundings) -> str:
@@ -203,14 +260,9 @@ def _without_victims(
             fix=_WAIT,
         )
     found = around.engine.placement_target(target)
-    if isinstance(found, PlacementTarget):
-        with around.engine.placing(found) as placed:
-            fits = len(placed) >= found.needed
-        if fits:
-            message = f"{reserved}, no pod is leaving, and it fits now"
-            return Wait(
-                cause=RESERVED_NODE, message=message, fix="the scheduler places it when it tries again"
-            )
+    if isinstance(found, PlacementTarget) and fits_now(around.engine, found):
+        message = f"{reserved}, no pod is leaving, and it fits now"
+        return Wait(cause=RESERVED_NODE, message=message, fix="the scheduler places it when it tries again")
     missing = [node for node in nodes if node not in around.view.nodes]
     gone = f"{_nodes_are(missing)} not in the cluster, and " if missing else ""
     holders = [pod for pod in pods if stored_nomination(pod)]
@@ -242,9 +294,9 @@ def _kept_for_others(target: Target, engine: Engine, around: Surroundings) -> It
         used = {node: row for row, node in placed.items() if node in holders}
         if len(placed) < found.needed:
             return
-    with engine.placing(found) as placed:
-        if len(placed) >= found.needed:
-            return
+    if fits_now(engine, found):
+        return
+    with engine.placing(found):
         # Without a place on these nodes a constraint between pods keeps it out, such as anti-affinity.
         rows = used or dict.fromkeys(holders, found.rows[0])
         kept = [

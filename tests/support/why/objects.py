@@ -35,6 +35,17 @@ def named(api_version: str, kind: str, name: str, namespace: str | None = "a", *
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **rest}
 
 
+def unbound_claim(name: str, node: str) -> list[dict[str, Any]]:
+    """Make a claim whose volume will be on a node, with its class and an unrelated volume."""
+    metadata = {"annotations": {"volume.kubernetes.io/selected-node": node}}
+    class_fields = {"provisioner": "csi.example.com", "volumeBindingMode": "WaitForFirstConsumer"}
+    return [
+        named("v1", "PersistentVolumeClaim", name, metadata=metadata, spec={"storageClassName": "fast"}),
+        named("storage.k8s.io/v1", "StorageClass", "fast", None, **class_fields),
+        named("v1", "PersistentVolume", "other", None, spec={}),
+    ]
+
+
 def pod(
     name: str,
     *conditions: dict[str, Any],

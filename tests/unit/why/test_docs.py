@@ -14,7 +14,7 @@ DOCS = ROOT.joinpath("docs", "why.md").read_text("utf-8")
 OWN = (
     *(pending.SCHEDULER_SAYS, pending.NOT_TRIED, pending.CLAIMS_UNBOUND),
     *(pending.NO_PREEMPTION, pending.NOT_READ, reservations.RESERVED_NODE, reservations.VICTIM_OVERDUE),
-    *(reservations.STALE_NOMINATION, reservations.ROOM_KEPT),
+    *(reservations.STALE_NOMINATION, reservations.ROOM_KEPT, reservations.NODE_SELECTED),
     *(claims.CLAIM_UNUSABLE, claims.CLAIM_ALLOCATED, devices.NO_DEVICES),
 )
 

@@ -15,6 +15,7 @@ from tests.support.why.objects import (
     pod,
     podium,
     uid_of,
+    unbound_claim,
 )
 
 __all__ = ["podium"]
@@ -284,6 +285,23 @@ CASES = {
         "NotTried",
         "default-scheduler has not reported on it yet",
         "check that kube-scheduler runs and keeps up",
+    ),
+    "a nominated node that no longer suits it": Case(
+        [waiting(), leaving(due="2026-11-21T09:31:00Z"), tainted("n1"), node("n2", cpu="1"), REPEATED],
+        "StaleNomination",
+        "node n1 is nominated for it, and no longer suits it: node(s) had untolerated taint(s)",
+        "the scheduler takes another node when it tries again",
+    ),
+    "a claim whose selected node is full": Case(
+        [
+            waiting(at="", volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]),
+            *(pod("full", node="n1", cpu="4", priority=10), node(), node("n2"), *unbound_claim("data", "n1")),
+        ],
+        "NodeSelected",
+        "claim data keeps it on node n1, where it does not fit "
+        "(annotation volume.kubernetes.io/selected-node)",
+        "free room there, or let the scheduler select again: "
+        "kubectl annotate pvc data -n a volume.kubernetes.io/selected-node-",
     ),
     "room that would not suffice": Case(
         [waiting(at=""), waiting("p1", cpu="1"), pod("full", node="n1", cpu="2", priority=10), node()],

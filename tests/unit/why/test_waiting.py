@@ -14,6 +14,7 @@ from tests.support.why.objects import (
     pod,
     podium,
     priority_class,
+    unbound_claim,
     unscheduled,
 )
 
@@ -247,22 +248,7 @@ CASES: dict[str, Case] = {
     "a volume is being created": (
         [
             pod("x", volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data-0"}}]),
-            named(
-                "v1",
-                "PersistentVolumeClaim",
-                "data-0",
-                metadata={"annotations": {"volume.kubernetes.io/selected-node": "n1"}},
-                spec={"storageClassName": "fast"},
-            ),
-            named(
-                "storage.k8s.io/v1",
-                "StorageClass",
-                "fast",
-                None,
-                provisioner="csi.example.com",
-                volumeBindingMode="WaitForFirstConsumer",
-            ),
-            named("v1", "PersistentVolume", "other", None, spec={}),
+            *unbound_claim("data-0", "n1"),
         ],
         "pod a/x",
         ["ClaimsUnbound"],

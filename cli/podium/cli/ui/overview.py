@@ -41,6 +41,7 @@ _IN_A_WORD: Mapping[str, str] = {
     reservations.VICTIM_OVERDUE: "a victim is overdue",
     reservations.STALE_NOMINATION: "stale nomination",
     reservations.ROOM_KEPT: "room is kept for another",
+    reservations.NODE_SELECTED: "kept on a full node",
     pending.NO_PREEMPTION: "may not preempt",
     pending.NOT_READ: "not known",
 }
