@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from podium.api.core import (
     Container,
     Node,
@@ -37,6 +39,14 @@ def cluster(*objects: Readable, unread: Mapping[str, str] | None = None, native:
     for each in objects:
         state.apply(each)
     return state
+
+
+def stored(*objects: Readable) -> list[Readable]:
+    """Return copies of objects with the UID that a server gives."""
+    return [
+        msgspec.structs.replace(each, metadata=msgspec.structs.replace(each.metadata, uid="stored"))
+        for each in objects
+    ]
 
 
 def report(*objects: Readable, kubernetes: str = "1.37", **options: object) -> AuditReport:

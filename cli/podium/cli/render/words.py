@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from podium.api.minors import NEAREST
 from podium.api.reads import Kind
 from podium.audit.report import (
     AuditSummary,
@@ -63,6 +64,16 @@ def _doubts(summary: AuditSummary) -> list[str]:
     if not summary.objects.get(Kind.NODE):
         doubts.append("no node was read")
     return doubts
+
+
+def release_line(summary: AuditSummary) -> str:
+    """Return for which release the report is, and why."""
+    return f"Kubernetes {summary.kubernetes}: {visible(summary.chosenBy)}."
+
+
+def is_of_another_release(summary: AuditSummary) -> bool:
+    """Return whether the rules do not know the release of the input, which a reader must know first."""
+    return NEAREST in summary.chosenBy
 
 
 def blocked_parts(blocked: Blocked) -> list[str]:

@@ -94,12 +94,13 @@ def group_missing(survey: Survey) -> Iterator[AuditFinding]:
             staying = each.staying
             names = some(pod.metadata.name or "" for pod in staying)
             owners = some(str(owner) for owner in survey.owners(staying)) or "the pods"
-            absent = "does not exist" if survey.from_server else "is not in the input"
+            absent = survey.absent(Kind.POD_GROUP, (pod.metadata for pod in staying))
+            problem = "does not exist" if absent else "is not in the input"
             yield AuditFinding(
                 GROUP_MISSING.finding(
                     each.ref,
                     "",
-                    f"it {absent}, but it is referenced by {count(len(staying), 'live pod')}: {names}.",
+                    f"it {problem}, but it is referenced by {count(len(staying), 'live pod')}: {names}.",
                     f"create PodGroup {each.key.name} in namespace {each.key.namespace}, "
                     f"or recreate {owners} without the reference",
                 )

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 
-from podium.api.findings import ObjectRef, Severity
+from podium.api.findings import Severity
+from podium.api.foreign import PodOwner
+from podium.api.groups import Workload
 from podium.api.priority import resolve
 from podium.api.reads import Kind
 from podium.groups.planned import made_by_people
@@ -32,9 +34,9 @@ TEMPLATE_PRIORITY_WRITTEN = Rule(
 
 def template_class_missing(survey: Survey) -> Iterator[AuditFinding]:
     """Find pod templates, and templates of Workloads, whose class cannot be resolved."""
-    for ref, field, name in _template_classes(survey):
+    for source, field, name in _template_classes(survey):
         if resolve(survey.view.classes, name) is None:
-            if survey.from_server:
+            if survey.absent(Kind.PRIORITY_CLASS, [source.metadata]):
                 message = "does not exist: the API server refuses pods and groups of this template."
                 fix = f"{create_class(name, '<integer>')}; or name another class"
                 remedy = f"create PriorityClass {name}, or name another class where it is named"
@@ -45,7 +47,8 @@ def template_class_missing(survey: Survey) -> Iterator[AuditFinding]:
                 )
                 fix = remedy = f"add PriorityClass {name} to the input, or name another class"
             yield AuditFinding(
-                TEMPLATE_CLASS_MISSING.finding(ref, field, f"PriorityClass {name} {message}", fix), remedy
+                TEMPLATE_CLASS_MISSING.finding(source.ref, field, f"PriorityClass {name} {message}", fix),
+                remedy,
             )
 
 
@@ -73,12 +76,12 @@ def template_priority_written(survey: Survey) -> Iterator[AuditFinding]:
             )
 
 
-def _template_classes(survey: Survey) -> Iterator[tuple[ObjectRef, str, str]]:
+def _template_classes(survey: Survey) -> Iterator[tuple[PodOwner | Workload, str, str]]:
     for owner in made_by_people(survey.view.owners):
         for path, template in owner.templates.items():
             if template.spec is not None and template.spec.priorityClassName:
-                yield owner.ref, f"{owner.spec_path(path)}.priorityClassName", template.spec.priorityClassName
+                yield owner, f"{owner.spec_path(path)}.priorityClassName", template.spec.priorityClassName
     for workload in survey.view.workloads.values():
         for path, group in workload.templates.items():
             if group.priority_class_name:
-                yield workload.ref, f"{path}.priorityClassName", group.priority_class_name
+                yield workload, f"{path}.priorityClassName", group.priority_class_name

@@ -14,7 +14,6 @@ from podium.cluster.state import Readable
 GROUP = "PodGroup team-a/train"
 GOLD = priority_class("gold", 1000)
 SILVER = priority_class("silver", 500)
-# Its presence shows that a server stored the input.
 SYSTEM = priority_class("system-cluster-critical", 2000000000)
 
 

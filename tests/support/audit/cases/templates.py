@@ -1,18 +1,17 @@
 """Cases for the rules about pod templates."""
 
-from tests.support.audit.builders import group_template, owner, workload
+from tests.support.audit.builders import group_template, owner, stored, workload
 from tests.support.audit.cases.case import GOLD, SYSTEM, Case
 
 CASES = [
     Case(
         "a class that is not there",
         "template-class-missing",
-        [
+        stored(
             GOLD,
-            SYSTEM,
             owner(class_name="nope", path="spec.replicatedJobs[1].template.spec.template"),
             workload(group_template(class_name="nope")),
-        ],
+        ),
         [
             (
                 "Job team-a/train",
@@ -31,6 +30,7 @@ CASES = [
         "template-class-missing",
         [
             GOLD,
+            SYSTEM,
             owner(class_name="nope", path="spec.replicatedJobs[1].template.spec.template"),
             workload(group_template(class_name="nope")),
         ],

@@ -98,6 +98,16 @@ def test_opens_with_what_counts() -> None:
         ]
 
 
+@pytest.mark.parametrize("output", ["table", "wide"])
+def test_a_release_without_known_rules_is_said_first_and_once(output: str) -> None:
+    """replicatedhq/troubleshoot has a dump of kubelets 1.29, whose reader must know that 1.35 is judged."""
+    chosen_by = "the newest kubelet of 7 nodes is 1.29; the nearest known minor"
+    summary = msgspec.structs.replace(sample.clean().summary, kubernetes="1.35", chosenBy=chosen_by)
+    text = render(msgspec.structs.replace(sample.clean(), summary=summary), output, sample.context())
+    assert text.splitlines()[0] == f"Kubernetes 1.35: {chosen_by}."
+    assert text.count("1.29") == 1
+
+
 @pytest.mark.parametrize("width", [80, 100, 120])
 def test_table_fits_its_width(width: int) -> None:
     """No line is wider than the requested width."""
