@@ -44,7 +44,7 @@ def audit_page() -> str:
     ]
     for check in CHECKS:
         rule = check.rule
-        needs = ", ".join(sorted(rule.needs))
+        needs = ", ".join(sorted(rule.needs)) or "no kind"
         also = f"; also looks at {', '.join(sorted(check.also))}" if check.also else ""
         parts = " or ".join(sorted(check.misled_by))
         part = f" Not run where only {parts} was read." if parts else ""

@@ -33,6 +33,7 @@ from podium.groups.divergence import Divergence
 from podium.groups.inferred import role
 from podium.groups.stablenames import lasting_name
 from podium.rules.audit.gangs import GANG_TOO_FEW_PODS
+from podium.rules.audit.lastwave import GANG_LAST_WAVE
 from podium.rules.audit.survey import AuditFinding, Survey, is_of_cluster
 from podium.rules.audit.table import CHECKS, RULES, AuditCheck, Part
 from podium.text import count
@@ -94,7 +95,7 @@ def audit(
         blockedByOwner=by_owner,
         priorities=_priorities(survey),
         fixes=fix_shares(each for each in found if each.finding in counting)[:FIXES_SHOWN],
-        waiting=sum(each.finding.rule == GANG_TOO_FEW_PODS.id for each in found),
+        waiting=sum(each.finding.rule in (GANG_TOO_FEW_PODS.id, GANG_LAST_WAVE.id) for each in found),
         waitingPods=sum(map(_waits, view.pods.values())),
         strayPods=sum(
             len(members) for key, members in view.referenced_groups().items() if key not in view.groups
@@ -173,7 +174,7 @@ def choose_minor(view: ClusterReader, server: str = "", *, assumed: str = DEFAUL
 
 
 def _is_populated(view: ClusterReader) -> bool:
-    """Return whether an input with nodes is a cluster: a server has stored most of it, or its nodes have pods."""
+    """Return whether nodes are of a cluster: a server has stored most of the input, or they have pods."""
     return is_of_cluster(view) or any(pod.spec.nodeName in view.nodes for pod in view.pods.values())
 
 

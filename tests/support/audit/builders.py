@@ -24,6 +24,7 @@ from podium.api.foreign import KueueWorkload, KueueWorkloadSpec, PodOwner
 from podium.api.foreigngroups import ForeignGroup, ForeignGroupSpec
 from podium.api.groups import GROUP_LABEL, DisruptionMode, PodGroup, Template, TemplateRef, Workload
 from podium.api.meta import ObjectMeta, OwnerReference
+from podium.api.podcreators import JobRun
 from podium.audit.report import AuditReport
 from podium.audit.run import audit
 from podium.cluster.state import ClusterState, Readable
@@ -234,6 +235,7 @@ def owner(
     podium: str = "",
     scheduler: str | None = None,
     number: int | None = 1,
+    run: JobRun | None = None,
     uid: str | None = None,
     suspended: bool = False,
     finished: bool = False,
@@ -252,6 +254,7 @@ def owner(
         metadata=ObjectMeta(name=name, namespace=NS, ownerReferences=refs, uid=uid),
         templates={path: template},
         pods={} if number is None else {path: number},
+        runs={} if run is None else {path: run},
         gangs=1,
         suspended=suspended,
         finished=finished,

@@ -44,7 +44,7 @@ CASES = [case for module in MODULES for case in module.CASES]
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{case.rule}: {case.name}" for case in CASES])
 def test_rule_finds_what_it_must_and_nothing_else(case: Case) -> None:
-    found = findings(case.rule, cluster(*case.objects), case.kubernetes)
+    found = findings(case.rule, cluster(*case.objects, unread=case.unread), case.kubernetes)
     assert [(str(each.object), each.field) for each in found] == [
         (ref, field) for ref, field, _ in case.expected
     ]
@@ -84,7 +84,7 @@ def test_a_kind_that_is_looked_at_too_is_named_and_does_not_stop_the_rule(check:
 def test_every_finding_says_what_to_do_and_is_the_rules_own() -> None:
     rules = {rule.id: rule for rule in RULES}
     for case in CASES:
-        for each in findings(case.rule, cluster(*case.objects), case.kubernetes):
+        for each in findings(case.rule, cluster(*case.objects, unread=case.unread), case.kubernetes):
             assert each.rule == case.rule
             assert each.severity is rules[case.rule].severity
             assert each.fix

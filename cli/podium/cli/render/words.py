@@ -54,7 +54,7 @@ def _doubts(summary: AuditSummary) -> list[str]:
     doubts = []
     if summary.waiting:
         wait = "waits" if summary.waiting == 1 else "wait"
-        doubts.append(f"{count(summary.waiting, 'group')} {wait} for more pods")
+        doubts.append(f"{count(summary.waiting, 'group')} {wait}, or will wait, for more pods")
     if summary.waitingPods:
         wait = "waits" if summary.waitingPods == 1 else "wait"
         doubts.append(f"{count(summary.waitingPods, 'pod')} {wait} (podium why tells the reason)")

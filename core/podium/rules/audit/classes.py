@@ -93,7 +93,8 @@ def class_missing(survey: Survey) -> Iterator[AuditFinding]:
     for name in sorted(pods.keys() | groups.keys()):
         stored = {pod.spec.priority or 0 for pod in pods[name]} | {g.priority or 0 for g in groups[name]}
         value = str(min(stored)) if len(stored) == 1 else f"<one of {_values(stored)}>"
-        absent = survey.absent(Kind.PRIORITY_CLASS, (each.metadata for each in (*pods[name], *groups[name])))
+        namers = [pod.metadata for pod in pods[name]] + [group.metadata for group in groups[name]]
+        absent = survey.absent(Kind.PRIORITY_CLASS, namers)
         holders = _holders(pods[name], groups[name], live=absent)
         if absent:
             message = (

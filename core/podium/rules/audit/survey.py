@@ -168,14 +168,14 @@ class Survey:
     def absent(self, kind: Kind, namers: Iterable[ObjectMeta]) -> bool:
         """Return whether an object of a kind does not exist if the input lacks it.
 
-        A folder of manifests may have objects that were exported from a cluster. Therefore a server has stored
-        most objects of the kind, and one of those that name the absent object or most of the input.
+        A folder of manifests may have objects that were exported from a cluster. Therefore a server has
+        stored most objects of the kind, and one of those that name the absent object or most of the input.
         """
         return kind in self._stored_kinds and (any(each.uid for each in namers) or self.of_cluster)
 
     @cached_property
     def _stored_kinds(self) -> frozenset[Kind]:
-        """Return the kinds, among those that other objects name, of which a server has stored most objects."""
+        """Return the kinds of objects that others name, if a server has stored most objects of the kind."""
         view = self.view
         named: dict[Kind, Iterable[ObjectMeta]] = {
             Kind.PRIORITY_CLASS: (each.metadata for each in view.classes.values()),
@@ -392,9 +392,9 @@ class Survey:
 
 
 def is_of_cluster(view: ClusterReader) -> bool:
-    """Return whether a server has stored most of the input, so that it is a cluster and no folder of manifests.
+    """Return whether a server has stored most of the input, so that it is no folder of manifests.
 
-    Nodes do not count unless they are all: no manifest has a Node, so a Node in a folder is a sample.
+    Nodes do not count beside other objects. No manifest has a Node, so a Node in a folder is a sample.
     """
     kinds = (
         *(view.pods, view.groups, view.workloads, view.owners, view.classes),

@@ -10,7 +10,6 @@ from tests.support.devices.modelled import model, modelled
 
 from podium.api.claims import ClaimingPod
 from podium.api.devices import ResourceClaim, ResourceClaimTemplate
-from podium.cluster.state import Readable
 
 MISSING, UNSATISFIABLE = "device-class-missing", "claim-unsatisfiable"
 UNMATCHED = "device-selector-unmatched"
@@ -266,14 +265,15 @@ _OF_CLUSTER = [
     ),
 ]
 # NVIDIA/k8s-dra-driver-gpu: its classes come from a Helm chart, and its folder has a sample Node with a UID.
-_FOLDER = [claim(requested="tpu"), template(requested="tpu")]
-for _each in _FOLDER:
-    _each.metadata.uid = None
+_CLAIM, _TEMPLATE = claim(requested="tpu"), template(requested="tpu")
+_CLAIM.metadata.uid = _TEMPLATE.metadata.uid = None
 CASES = [
     *(each._replace(objects=stored(*each.objects)) for each in _OF_CLUSTER),
-    Case("manifests beside a Node of a server", MISSING, [*_FOLDER, *NODES, scene.device_class()]),
+    Case("manifests beside a Node of a server", MISSING, [_CLAIM, _TEMPLATE, *NODES, scene.device_class()]),
     Case(
-        "manifests beside a class of a server", MISSING, [*_FOLDER, *stored(scene.device_class()), pod("a")]
+        "manifests beside a class of a server",
+        MISSING,
+        [_CLAIM, _TEMPLATE, *stored(scene.device_class()), pod("a")],
     ),
     Case(
         "a stored claim beside classes of manifests", MISSING, [claim(requested="tpu"), scene.device_class()]
@@ -281,7 +281,7 @@ CASES = [
     Case(
         "a claim of a manifest beside a dump",
         MISSING,
-        [_FOLDER[0], *stored(scene.device_class(), pod("a"), pod("b"))],
+        [_CLAIM, *stored(scene.device_class(), pod("a"), pod("b"))],
         [(CLAIM, f"{REQUESTS}[0].exactly.deviceClassName", "DeviceClass tpu does not exist.")],
     ),
     Case(

@@ -57,14 +57,14 @@ def test_the_headline_is_no_all_clear_if_something_is_wrong(changed: dict[str, A
 @pytest.mark.parametrize(
     ("changed", "doubt"),
     [
-        ({"waiting": 1}, "1 group waits for more pods"),
-        ({"waiting": 3}, "3 groups wait for more pods"),
+        ({"waiting": 1}, "1 group waits, or will wait, for more pods"),
+        ({"waiting": 3}, "3 groups wait, or will wait, for more pods"),
         ({"waitingPods": 1}, "1 pod waits (podium why tells the reason)"),
         ({"strayPods": 2}, "2 pods name a group that was not read"),
         ({"objects": {"Pod": 1}}, "no node was read"),
         (
             {"waiting": 1, "waitingPods": 2},
-            "1 group waits for more pods and 2 pods wait (podium why tells the reason)",
+            "1 group waits, or will wait, for more pods and 2 pods wait (podium why tells the reason)",
         ),
     ],
 )

@@ -1,0 +1,193 @@
+"""A rule about Jobs that run in waves: the last pods of a gang may be fewer than its minCount.
+
+A Job of 5 completions and parallelism 4 runs 4 pods, and 1 pod when these have ended. Finished pods do not
+count toward minCount, so a gang of 4 holds the last pod forever. Neither kube-scheduler nor the Job
+controller of Kubernetes 1.37 lowers minCount. The groups that Podium creates (autogroups) need the remaining
+completions only, and are not checked.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from podium.api.findings import ObjectRef, Severity
+from podium.api.foreign import JOB_GATE, PodOwner
+from podium.api.membership import GroupKey, group_name
+from podium.api.podcreators import JobRun, JobScheduling, JobSetScheduling
+from podium.api.reads import Kind
+from podium.groups.autogroups import AUTO, AUTO_LABEL
+from podium.rules.audit.survey import AuditFinding, Survey
+from podium.rules.rule import Rule
+from podium.text import count
+
+GANG_LAST_WAVE = Rule(
+    id="gang-last-wave",
+    severity=Severity.WARNING,
+    title="The last pods of a Job are fewer than the minCount of its gang",
+    why="A Job with more completions than its parallelism runs in waves, and finished pods do not count "
+    "toward minCount. If the pods of a wave end together, the last ones wait forever. Groups that Podium "
+    "creates (label scheduling.podium.dev/gang) need the remaining completions only.",
+    source="kai-scheduler/KAI-Scheduler#1347; kube-scheduler 1.37.0 (run)",
+    needs=frozenset({Kind.OWNER}),
+)
+
+
+# More pods than a minCount can be.
+_MANY = 2**31
+
+
+class _Member(NamedTuple):
+    """The pods of one template of an owner."""
+
+    owner: PodOwner
+    path: str
+    run: JobRun
+
+
+class _Gang(NamedTuple):
+    """A gang with Jobs: the place of its minCount in words, minCount, its members, and its key if known."""
+
+    place: str
+    least: int
+    members: list[_Member]
+    key: GroupKey | None = None
+
+    @property
+    def last(self) -> _Member:
+        """Return the member whose pods are the last ones."""
+        return max(self.members, key=lambda member: member.run.waves)
+
+    @property
+    def owners(self) -> set[ObjectRef]:
+        """Return the owners of its pods."""
+        return {member.owner.ref for member in self.members}
+
+    def wave(self, number: int) -> int:
+        """Return the number of pods of a wave, which is at most that of the wave before."""
+        return sum(member.run.wave(number) for member in self.members)
+
+    def final(self) -> int:
+        """Return the number of pods of the last wave."""
+        return self.wave(self.last.run.waves - 1)
+
+
+def gang_last_wave(survey: Survey) -> Iterator[AuditFinding]:
+    """Find gangs of Jobs whose last wave is smaller than minCount, unless the pods of that wave exist."""
+    short = [
+        gang
+        for gang in (*_named_gangs(survey), *_own_gangs(survey))
+        if (gang.last.run.waves > 1 or gang.last.run.succeeded) and 0 < gang.final() < gang.least
+    ]
+    live = _live_pods(survey, {ref for gang in short for ref in gang.owners})
+    members = {each.key: each.live for each in survey.groups} if short else {}
+    for gang in short:
+        own = sum(live[ref] for ref in gang.owners)
+        others = max(0, members.get(gang.key, 0) - own) if gang.key is not None else 0
+        left = sum(member.run.left for member in gang.members)
+        started = own or any(member.run.succeeded for member in gang.members)
+        # The rules about too few pods report a gang that cannot start, or whose last pods wait.
+        if own >= left or gang.final() + others >= gang.least or not (started or gang.wave(0) >= gang.least):
+            continue
+        last = gang.last
+        message = (
+            f"the last wave of its pods has {count(gang.final(), 'pod')}, but minCount in {gang.place} is "
+            f"{gang.least}. If the pods of a wave end together, the last ones are never scheduled."
+        )
+        fix = (
+            f"make completions a multiple of parallelism, set minCount: {gang.final()}, or let Podium create "
+            f"the group (label {AUTO_LABEL}: {AUTO}), whose minCount follows the remaining completions"
+        )
+        field = f"{last.path.removesuffix('.template')}.completions"
+        yield AuditFinding(GANG_LAST_WAVE.finding(last.owner.ref, field, message, fix))
+
+
+def _named_gangs(survey: Survey) -> Iterator[_Gang]:
+    """Yield the gangs that templates of Jobs name: PodGroups, and groups of a Workload of Kubernetes 1.35."""
+    view = survey.view
+    named: dict[tuple[GroupKey, str, str], list[_Member]] = {}
+    for member in _members(survey):
+        template = member.owner.templates[member.path]
+        namespace = member.owner.ref.namespace
+        name = group_name(template.metadata, template.spec, native_served=view.native_served)
+        reference = template.spec.workloadRef if template.spec is not None else None
+        if name is not None:
+            named.setdefault((GroupKey(name[0], namespace, name[1]), "", ""), []).append(member)
+        elif reference is not None and survey.minor == 35:
+            key = GroupKey(True, namespace, reference.name or "")
+            replica = (reference.podGroup or "", reference.podGroupReplicaKey or "")
+            named.setdefault((key, *replica), []).append(member)
+    for (key, part, _), members in named.items():
+        group, workload = view.groups.get(key), view.workloads.get(key)
+        if not part and group is not None and group.min_count is not None:
+            yield _Gang(str(group.ref), group.min_count, members, key)
+        template_of_group = workload.template(part) if part and workload is not None else None
+        if workload is not None and template_of_group is not None and template_of_group.min_count is not None:
+            yield _Gang(str(workload.ref), template_of_group.min_count, members)
+
+
+def _own_gangs(survey: Survey) -> Iterator[_Gang]:
+    """Yield the gangs that the controllers of Job and JobSet create for spec.scheduling."""
+    asking: dict[ObjectRef, list[_Member]] = {}
+    for member in _members(survey):
+        if member.owner.job_scheduling:
+            asking.setdefault(member.owner.ref, []).append(member)
+    for members in asking.values():
+        owner = members[0].owner
+        for path, scheduling in owner.job_scheduling.items():
+            if owner.scheduling_gate(path) == JOB_GATE:
+                template = f"{path.removesuffix('.scheduling')}.template"
+                if scheduling.schedulingPolicy is not None:
+                    yield from _gangs(
+                        path, scheduling, _singly(each for each in members if each.path == template)
+                    )
+            elif isinstance(scheduling, JobSetScheduling) and scheduling.replicatedJobs:
+                for index, entry in enumerate(scheduling.replicatedJobs):
+                    roles = [each for each in members if each.run.role in (entry.targetReplicatedJobs or ())]
+                    gangs = [roles] if entry.job is None else _singly(roles)
+                    yield from _gangs(f"{path}.replicatedJobs[{index}]", entry.job or entry, gangs)
+            else:
+                # A group of roles that wait for each other would never have all its pods.
+                together = all(owner.pods.get(each.path) for each in members)
+                yield from _gangs(path, scheduling, [members] if together else [[each] for each in members])
+
+
+def _singly(members: Iterable[_Member]) -> list[list[_Member]]:
+    """Return a gang for one Job of each template; the other Jobs of the template are equal."""
+    return [[member._replace(run=member.run._replace(jobs=1))] for member in members]
+
+
+def _gangs(place: str, scheduling: JobScheduling, gangs: Iterable[list[_Member]]) -> Iterator[_Gang]:
+    """Yield gangs with the minCount of a field, which is the number of pods of the first wave by default."""
+    policy = scheduling.schedulingPolicy
+    if policy is not None and policy.gang is None:
+        return
+    least = policy.gang.minCount if policy is not None and policy.gang is not None else None
+    for members in gangs:
+        first = sum(member.run._replace(succeeded=0).wave(0) for member in members)
+        if members:
+            yield _Gang(place, first if least is None else least, members)
+
+
+def _members(survey: Survey) -> Iterator[_Member]:
+    """Yield the templates of owners that have not ended, without those that created a known owner."""
+    owners = survey.view.owners
+    makers = {
+        ObjectRef(maker.apiVersion, maker.kind, owner.ref.namespace, maker.name)
+        for owner in owners.values()
+        if (maker := owner.metadata.controller()) is not None
+    }
+    for owner in owners.values():
+        if owner.ref not in makers and not owner.finished and owner.metadata.deletionTimestamp is None:
+            for path in owner.templates:
+                # Other kinds have their pods in each wave. Pods of an unknown number may be enough.
+                lasting = JobRun(owner.pods.get(path, _MANY), 1, None, lasting=True)
+                yield _Member(owner, path, owner.runs.get(path, lasting))
+
+
+def _live_pods(survey: Survey, owners: set[ObjectRef]) -> Counter[ObjectRef]:
+    """Return the number of live pods of some owners."""
+    live: Counter[ObjectRef] = Counter()
+    for pod in survey.view.pods.values() if owners else ():
+        if not pod.finished:
+            live.update(ref for ref in survey.chain(pod) if ref in owners)
+    return live
