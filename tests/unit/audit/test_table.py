@@ -81,6 +81,7 @@ def test_every_severity_is_what_was_promised() -> None:
             "preemption-policy-differs",
             "system-class-on-group",
             "template-class-missing",
+            "template-priority-unresolved",
             "template-priority-written",
             "template-scheduler-unknown",
             "toleration-prefix",

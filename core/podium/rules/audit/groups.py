@@ -12,6 +12,7 @@ from podium.api.priority import HIGHEST_USER_PRIORITY, SYSTEM_CLASSES
 from podium.api.reads import Kind
 from podium.rules.audit.commands import delete
 from podium.rules.audit.survey import AuditFinding, Survey
+from podium.rules.audit.templates import unresolved
 from podium.rules.rule import Rule
 from podium.text import count, listed, some
 
@@ -144,14 +145,14 @@ def group_unlike_template(survey: Survey) -> Iterator[AuditFinding]:
             for field, have, want in differences(each.group, template)
         ]
         if unlike:
-            yield AuditFinding(
-                GROUP_UNLIKE_TEMPLATE.finding(
-                    each.ref,
-                    "spec",
-                    f"it differs from template {template.name} of {workload.ref}: {'; '.join(unlike)}.",
-                    f"{delete(each.ref)}; its controller recreates it from the template",
+            fix = f"{delete(each.ref)}; its controller recreates it from the template"
+            if unresolved(survey.view.classes, template.priority_class_name, template.priority) is not None:
+                fix = (
+                    f"recreate {workload.ref} with a class of value {template.priority} in template "
+                    f"{template.name}, because no group gets a priority without its class; then {fix}"
                 )
-            )
+            message = f"it differs from template {template.name} of {workload.ref}: {'; '.join(unlike)}."
+            yield AuditFinding(GROUP_UNLIKE_TEMPLATE.finding(each.ref, "spec", message, fix))
 
 
 def basic_with_group_disruption(survey: Survey) -> Iterator[AuditFinding]:

@@ -36,7 +36,7 @@ GANG_LAST_WAVE = Rule(
 _MANY = 2**31
 
 
-class _Member(NamedTuple):
+class _JobMember(NamedTuple):
     """The pods of one template of an owner."""
 
     owner: PodOwner
@@ -44,16 +44,16 @@ class _Member(NamedTuple):
     run: JobRun
 
 
-class _Gang(NamedTuple):
+class _JobGang(NamedTuple):
     """A gang with Jobs: the place of its minCount in words, minCount, its members, and its key if known."""
 
     place: str
     least: int
-    members: list[_Member]
+    members: list[_JobMember]
     key: GroupKey | None = None
 
     @property
-    def last(self) -> _Member:
+    def last(self) -> _JobMember:
         """Return the member whose pods are the last ones."""
         return max(self.members, key=lambda member: member.run.waves)
 
@@ -101,10 +101,10 @@ def gang_last_wave(survey: Survey) -> Iterator[AuditFinding]:
         yield AuditFinding(GANG_LAST_WAVE.finding(last.owner.ref, field, message, fix))
 
 
-def _named_gangs(survey: Survey) -> Iterator[_Gang]:
+def _named_gangs(survey: Survey) -> Iterator[_JobGang]:
     """Yield the gangs that templates of Jobs name: PodGroups, and groups of a Workload of Kubernetes 1.35."""
     view = survey.view
-    named: dict[tuple[GroupKey, str, str], list[_Member]] = {}
+    named: dict[tuple[GroupKey, str, str], list[_JobMember]] = {}
     for member in _members(survey):
         template = member.owner.templates[member.path]
         namespace = member.owner.ref.namespace
@@ -119,15 +119,15 @@ def _named_gangs(survey: Survey) -> Iterator[_Gang]:
     for (key, part, _), members in named.items():
         group, workload = view.groups.get(key), view.workloads.get(key)
         if not part and group is not None and group.min_count is not None:
-            yield _Gang(str(group.ref), group.min_count, members, key)
+            yield _JobGang(str(group.ref), group.min_count, members, key)
         template_of_group = workload.template(part) if part and workload is not None else None
         if workload is not None and template_of_group is not None and template_of_group.min_count is not None:
-            yield _Gang(str(workload.ref), template_of_group.min_count, members)
+            yield _JobGang(str(workload.ref), template_of_group.min_count, members)
 
 
-def _own_gangs(survey: Survey) -> Iterator[_Gang]:
+def _own_gangs(survey: Survey) -> Iterator[_JobGang]:
     """Yield the gangs that the controllers of Job and JobSet create for spec.scheduling."""
-    asking: dict[ObjectRef, list[_Member]] = {}
+    asking: dict[ObjectRef, list[_JobMember]] = {}
     for member in _members(survey):
         if member.owner.job_scheduling:
             asking.setdefault(member.owner.ref, []).append(member)
@@ -151,12 +151,12 @@ def _own_gangs(survey: Survey) -> Iterator[_Gang]:
                 yield from _gangs(path, scheduling, [members] if together else [[each] for each in members])
 
 
-def _singly(members: Iterable[_Member]) -> list[list[_Member]]:
+def _singly(members: Iterable[_JobMember]) -> list[list[_JobMember]]:
     """Return a gang for one Job of each template; the other Jobs of the template are equal."""
     return [[member._replace(run=member.run._replace(jobs=1))] for member in members]
 
 
-def _gangs(place: str, scheduling: JobScheduling, gangs: Iterable[list[_Member]]) -> Iterator[_Gang]:
+def _gangs(place: str, scheduling: JobScheduling, gangs: Iterable[list[_JobMember]]) -> Iterator[_JobGang]:
     """Yield gangs with the minCount of a field, which is the number of pods of the first wave by default."""
     policy = scheduling.schedulingPolicy
     if policy is not None and policy.gang is None:
@@ -165,10 +165,10 @@ def _gangs(place: str, scheduling: JobScheduling, gangs: Iterable[list[_Member]]
     for members in gangs:
         first = sum(member.run._replace(succeeded=0).wave(0) for member in members)
         if members:
-            yield _Gang(place, first if least is None else least, members)
+            yield _JobGang(place, first if least is None else least, members)
 
 
-def _members(survey: Survey) -> Iterator[_Member]:
+def _members(survey: Survey) -> Iterator[_JobMember]:
     """Yield the templates of owners that have not ended, without those that created a known owner."""
     owners = survey.view.owners
     makers = {
@@ -181,7 +181,7 @@ def _members(survey: Survey) -> Iterator[_Member]:
             for path in owner.templates:
                 # Other kinds have their pods in each wave. Pods of an unknown number may be enough.
                 lasting = JobRun(owner.pods.get(path, _MANY), 1, None, lasting=True)
-                yield _Member(owner, path, owner.runs.get(path, lasting))
+                yield _JobMember(owner, path, owner.runs.get(path, lasting))
 
 
 def _live_pods(survey: Survey, owners: set[ObjectRef]) -> Counter[ObjectRef]:

@@ -118,6 +118,7 @@ CHECKS: tuple[AuditCheck, ...] = (
     AuditCheck(tolerations.TOLERATION_WITHOUT_EFFECT, tolerations.toleration_without_effect),
     AuditCheck(tolerations.TOLERATION_CONTRADICTS, tolerations.toleration_prefix),
     AuditCheck(templates.TEMPLATE_CLASS_MISSING, templates.template_class_missing, _WORKLOADS),
+    AuditCheck(templates.TEMPLATE_PRIORITY_UNRESOLVED, templates.template_priority_unresolved, _CLASSES),
     AuditCheck(templates.TEMPLATE_PRIORITY_WRITTEN, templates.template_priority_written),
     AuditCheck(
         devices.SELECTOR_UNMATCHED,
