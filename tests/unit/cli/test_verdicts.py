@@ -259,3 +259,38 @@ def test_why_gives_only_advice_that_helps(
     for each in shown:
         assert each in words
     assert hidden not in words
+
+
+# kserve, argo and flyte keep patches in folders whose kustomizations are elsewhere.
+DEPLOYMENT_PATCH = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: manager, namespace: kserve}
+spec: {template: {spec: {containers: [{name: manager, resources: {limits: {cpu: 100m}}}]}}}
+"""
+JOB_PATCH = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: setup, namespace: kserve}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: setup, tty: true}]}}}
+"""
+BUILD = (
+    "The object looks like a kustomize patch. If it is one, build it first: kubectl kustomize DIR | podium "
+    "admit -f -"
+)
+
+
+@pytest.mark.parametrize(
+    ("patch", "field"),
+    [
+        (DEPLOYMENT_PATCH, "spec.selector"),
+        (JOB_PATCH, "spec.template.spec.containers[0].image"),
+    ],
+    ids=["Deployment", "Job"],
+)
+def test_a_refused_object_that_may_be_a_patch_says_so_once(patch: str, field: str, tmp_path: Path) -> None:
+    (tmp_path / "input.yaml").write_text(patch, "utf-8")
+    done = call("podium admit -f input.yaml -o json", tmp_path)
+    (result,) = json.loads(done.stdout)["results"]
+    fixes = [(each["field"], each["fix"]) for each in result["findings"] if "kustomize" in each["fix"]]
+    assert (done.code, result["code"], fixes) == (3, 422, [(field, f"Set the field. {BUILD}")])
