@@ -34,7 +34,7 @@ from podium.groups.inferred import role
 from podium.groups.stablenames import lasting_name
 from podium.rules.audit.gangs import GANG_TOO_FEW_PODS
 from podium.rules.audit.lastwave import GANG_LAST_WAVE
-from podium.rules.audit.survey import AuditFinding, Survey, is_of_cluster
+from podium.rules.audit.survey import AuditFinding, Survey, is_populated
 from podium.rules.audit.table import CHECKS, RULES, AuditCheck, Part
 from podium.text import count
 
@@ -128,7 +128,7 @@ def run_rules(
     if selector:
         parts[Part.SELECTION] = f"only what matches {selector} was read"
     view = survey.view
-    runnable, not_checked = _runnable(checks, view.unread, parts)
+    runnable, not_checked = _runnable(checks, survey.unread, parts)
     found = [_finished(each, view, triage) for check in runnable for each in check.run(survey)]
     found.sort(key=lambda each: _order(each.finding))
     return Ran(found, frozenset(check.rule.id for check in runnable), not_checked)
@@ -161,7 +161,7 @@ def choose_minor(view: ClusterReader, server: str = "", *, assumed: str = DEFAUL
             versions[minor] += 1
     why = "no node has a version"
     newest = max(versions, default=0)
-    if 0 < newest < min(MINORS.values()) and not _is_populated(view):
+    if 0 < newest < min(MINORS.values()) and not is_populated(view):
         why = f"the input is no cluster, so its kubelet 1.{newest} does not count"
         versions.clear()
     if not versions:
@@ -171,11 +171,6 @@ def choose_minor(view: ClusterReader, server: str = "", *, assumed: str = DEFAUL
     known = nearest(newest, MINORS.values())
     how = f"the newest kubelet of {count(versions.total(), 'node')}"
     return known, how if known == f"1.{newest}" else f"{how} is 1.{newest}; {NEAREST}"
-
-
-def _is_populated(view: ClusterReader) -> bool:
-    """Return whether nodes are of a cluster: a server has stored most of the input, or they have pods."""
-    return is_of_cluster(view) or any(pod.spec.nodeName in view.nodes for pod in view.pods.values())
 
 
 def _finished(found: AuditFinding, view: ClusterReader, triage: Triage) -> AuditFinding:

@@ -63,6 +63,8 @@ def _doubts(summary: AuditSummary) -> list[str]:
         doubts.append(f"{count(summary.strayPods, 'pod')} {names} a group that was not read")
     if not summary.objects.get(Kind.NODE):
         doubts.append("no node was read")
+    elif any(missing.kind == Kind.NODE for missing in summary.notChecked):
+        doubts.append("its nodes were not checked")
     return doubts
 
 

@@ -140,6 +140,11 @@ class Survey:
 
     def __init__(self, view: ClusterReader, minor: int, *, selected: bool = False) -> None:
         self.view = view
+        # The kinds without a conclusion from absence, each with the reason.
+        self.unread = dict(view.unread)
+        nodes = [each.metadata for each in view.nodes.values()]
+        if nodes and _mostly_stored(nodes) and not is_populated(view):
+            self.unread.setdefault(Kind.NODE, "only a sample among manifests")
         self.minor = minor
         self.selected = selected
         self.kubernetes = named(minor)
@@ -158,7 +163,7 @@ class Survey:
 
     def read(self, kind: Kind) -> bool:
         """Return whether a kind was read: only then does an empty collection mean that none exist."""
-        return kind not in self.view.unread
+        return kind not in self.unread
 
     @cached_property
     def of_cluster(self) -> bool:
@@ -401,6 +406,11 @@ def is_of_cluster(view: ClusterReader) -> bool:
         *(view.resource_claims, view.claim_templates, view.device_classes, view.resource_slices),
     )
     return _mostly_stored(each.metadata for objects in kinds for each in objects.values())
+
+
+def is_populated(view: ClusterReader) -> bool:
+    """Return whether the nodes are of a cluster: they have pods, or most of the input is from a server."""
+    return any(pod.spec.nodeName in view.nodes for pod in view.pods.values()) or is_of_cluster(view)
 
 
 def _mostly_stored(objects: Iterable[ObjectMeta]) -> bool:

@@ -1,6 +1,16 @@
 """Cases for the rules about the size of gangs."""
 
-from tests.support.audit.builders import NEW, container, foreign_group, node, owner, pod, pod_group, pods
+from tests.support.audit.builders import (
+    NEW,
+    container,
+    foreign_group,
+    node,
+    owner,
+    pod,
+    pod_group,
+    pods,
+    stored,
+)
 from tests.support.audit.cases.case import GROUP, Case
 
 from podium.api.podcreators import JobRun
@@ -133,6 +143,15 @@ CASES = [
         "gang-too-few-pods",
         [*gang(4), owner(group="train", number=4, uid="1")],
         [(GROUP, FIELD, "no pod references it, and minCount is 4")],
+    ),
+    # NVIDIA/k8s-dra-driver-gpu: a vendored test file has a Node that a server stored.
+    Case(
+        "a stored node among manifests",
+        "gang-too-large",
+        [
+            *stored(node("sample", {"cpu": "1"})),
+            *gang(1, pod("a", group="train", node=None, requests={"cpu": "8"})),
+        ],
     ),
     Case(
         "more devices than there are",

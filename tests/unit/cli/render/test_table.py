@@ -62,6 +62,7 @@ def test_the_headline_is_no_all_clear_if_something_is_wrong(changed: dict[str, A
         ({"waitingPods": 1}, "1 pod waits (podium why tells the reason)"),
         ({"strayPods": 2}, "2 pods name a group that was not read"),
         ({"objects": {"Pod": 1}}, "no node was read"),
+        ({"notChecked": [NotChecked("Node", "only a sample", ["a"])]}, "its nodes were not checked"),
         (
             {"waiting": 1, "waitingPods": 2},
             "1 group waits, or will wait, for more pods and 2 pods wait (podium why tells the reason)",
