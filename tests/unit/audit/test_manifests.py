@@ -229,6 +229,10 @@ def test_a_last_wave_that_is_enough(podium: Podium, objects: list[dict[str, Any]
     assert _last_waves(podium, objects) == []
 
 
+def test_kubernetes_1_36_drops_the_field_of_a_job(podium: Podium) -> None:
+    assert _last_waves(podium, [job({"scheduling": GANG}, {})], "--kubernetes", "1.36") == []
+
+
 def test_a_last_wave_of_a_group_of_kubernetes_1_35(podium: Podium) -> None:
     (finding,) = _last_waves(podium, [V1ALPHA1, job({}, OLDEST)], "--kubernetes", "1.35")
     assert "has 1 pod, but minCount in Workload default/g is 4." in finding["message"]

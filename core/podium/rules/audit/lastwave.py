@@ -7,14 +7,15 @@ completions only, and are not checked.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from podium.api.findings import ObjectRef, Severity
+from podium.api.findings import Finding, ObjectRef, Severity
 from podium.api.foreign import JOB_GATE, PodOwner
 from podium.api.membership import GroupKey, group_name
 from podium.api.podcreators import JobRun, JobScheduling, JobSetScheduling
 from podium.api.reads import Kind
+from podium.cluster.reader import ClusterReader
 from podium.groups.autogroups import AUTO, AUTO_LABEL
 from podium.rules.audit.survey import AuditFinding, Survey
 from podium.rules.rule import Rule
@@ -73,11 +74,7 @@ class _JobGang(NamedTuple):
 
 def gang_last_wave(survey: Survey) -> Iterator[AuditFinding]:
     """Find gangs of Jobs whose last wave is smaller than minCount, unless the pods of that wave exist."""
-    short = [
-        gang
-        for gang in (*_named_gangs(survey), *_own_gangs(survey))
-        if (gang.last.run.waves > 1 or gang.last.run.succeeded) and 0 < gang.final() < gang.least
-    ]
+    short = list(_short_gangs(survey.view, survey.view.owners, survey.minor))
     live = _live_pods(survey, {ref for gang in short for ref in gang.owners})
     members = {each.key: each.live for each in survey.groups} if short else {}
     for gang in short:
@@ -88,31 +85,48 @@ def gang_last_wave(survey: Survey) -> Iterator[AuditFinding]:
         # The rules about too few pods report a gang that cannot start, or whose last pods wait.
         if own >= left or gang.final() + others >= gang.least or not (started or gang.wave(0) >= gang.least):
             continue
-        last = gang.last
-        message = (
-            f"the last wave of its pods has {count(gang.final(), 'pod')}, but minCount in {gang.place} is "
-            f"{gang.least}. If the pods of a wave end together, the last ones are never scheduled."
-        )
-        fix = (
-            f"make completions a multiple of parallelism, set minCount: {gang.final()}, or let Podium create "
-            f"the group (label {AUTO_LABEL}: {AUTO}), whose minCount follows the remaining completions"
-        )
-        field = f"{last.path.removesuffix('.template')}.completions"
-        yield AuditFinding(GANG_LAST_WAVE.finding(last.owner.ref, field, message, fix))
+        yield AuditFinding(_finding(gang))
 
 
-def _named_gangs(survey: Survey) -> Iterator[_JobGang]:
+def last_waves_of(owner: PodOwner, view: ClusterReader, minor: int) -> Iterator[Finding]:
+    """Yield the findings on an owner that is about to be created; its gangs have no other pods to come."""
+    for gang in _short_gangs(view, {owner.ref: owner}, minor):
+        if gang.wave(0) >= gang.least:
+            yield _finding(gang)
+
+
+def _finding(gang: _JobGang) -> Finding:
+    message = (
+        f"the last wave of its pods has {count(gang.final(), 'pod')}, but minCount in {gang.place} is "
+        f"{gang.least}. If the pods of a wave end together, the last ones are never scheduled."
+    )
+    fix = (
+        f"make completions a multiple of parallelism, set minCount: {gang.final()}, or let Podium create "
+        f"the group (label {AUTO_LABEL}: {AUTO}), whose minCount follows the remaining completions"
+    )
+    field = f"{gang.last.path.removesuffix('.template')}.completions"
+    return GANG_LAST_WAVE.finding(gang.last.owner.ref, field, message, fix)
+
+
+def _short_gangs(view: ClusterReader, owners: Mapping[ObjectRef, PodOwner], minor: int) -> Iterator[_JobGang]:
+    """Yield the gangs of Jobs whose last wave is smaller than minCount."""
+    for gang in (*_named_gangs(view, owners, minor), *_own_gangs(owners, minor)):
+        later = gang.last.run.waves > 1 or gang.last.run.succeeded
+        if later and 0 < gang.final() < gang.least:
+            yield gang
+
+
+def _named_gangs(view: ClusterReader, owners: Mapping[ObjectRef, PodOwner], minor: int) -> Iterator[_JobGang]:
     """Yield the gangs that templates of Jobs name: PodGroups, and groups of a Workload of Kubernetes 1.35."""
-    view = survey.view
     named: dict[tuple[GroupKey, str, str], list[_JobMember]] = {}
-    for member in _members(survey):
+    for member in _members(owners):
         template = member.owner.templates[member.path]
         namespace = member.owner.ref.namespace
         name = group_name(template.metadata, template.spec, native_served=view.native_served)
         reference = template.spec.workloadRef if template.spec is not None else None
         if name is not None:
             named.setdefault((GroupKey(name[0], namespace, name[1]), "", ""), []).append(member)
-        elif reference is not None and survey.minor == 35:
+        elif reference is not None and minor == 35:
             key = GroupKey(True, namespace, reference.name or "")
             replica = (reference.podGroup or "", reference.podGroupReplicaKey or "")
             named.setdefault((key, *replica), []).append(member)
@@ -125,24 +139,26 @@ def _named_gangs(survey: Survey) -> Iterator[_JobGang]:
             yield _JobGang(str(workload.ref), template_of_group.min_count, members)
 
 
-def _own_gangs(survey: Survey) -> Iterator[_JobGang]:
+def _own_gangs(owners: Mapping[ObjectRef, PodOwner], minor: int) -> Iterator[_JobGang]:
     """Yield the gangs that the controllers of Job and JobSet create for spec.scheduling."""
     asking: dict[ObjectRef, list[_JobMember]] = {}
-    for member in _members(survey):
+    for member in _members(owners):
         if member.owner.job_scheduling:
             asking.setdefault(member.owner.ref, []).append(member)
     for members in asking.values():
         owner = members[0].owner
+        by_path = {member.path: member for member in members}
+        by_role = {member.run.role: member for member in members}
         for path, scheduling in owner.job_scheduling.items():
             if owner.scheduling_gate(path) == JOB_GATE:
-                template = f"{path.removesuffix('.scheduling')}.template"
-                if scheduling.schedulingPolicy is not None:
-                    yield from _gangs(
-                        path, scheduling, _singly(each for each in members if each.path == template)
-                    )
+                asked = by_path.get(f"{path.removesuffix('.scheduling')}.template")
+                # Kubernetes 1.36 drops the field.
+                if asked is not None and scheduling.schedulingPolicy is not None and minor >= 37:
+                    yield from _gangs(path, scheduling, _singly([asked]))
             elif isinstance(scheduling, JobSetScheduling) and scheduling.replicatedJobs:
                 for index, entry in enumerate(scheduling.replicatedJobs):
-                    roles = [each for each in members if each.run.role in (entry.targetReplicatedJobs or ())]
+                    names = dict.fromkeys(entry.targetReplicatedJobs or ())
+                    roles = [by_role[name] for name in names if name in by_role]
                     gangs = [roles] if entry.job is None else _singly(roles)
                     yield from _gangs(f"{path}.replicatedJobs[{index}]", entry.job or entry, gangs)
             else:
@@ -168,9 +184,8 @@ def _gangs(place: str, scheduling: JobScheduling, gangs: Iterable[list[_JobMembe
             yield _JobGang(place, first if least is None else least, members)
 
 
-def _members(survey: Survey) -> Iterator[_JobMember]:
+def _members(owners: Mapping[ObjectRef, PodOwner]) -> Iterator[_JobMember]:
     """Yield the templates of owners that have not ended, without those that created a known owner."""
-    owners = survey.view.owners
     makers = {
         ObjectRef(maker.apiVersion, maker.kind, owner.ref.namespace, maker.name)
         for owner in owners.values()
