@@ -85,6 +85,13 @@ def job(
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": whole, **fields}
 
 
+def automatic(labels: dict[str, str] | None = None, **fields: Any) -> dict[str, Any]:
+    """Make a Job that asks for a group of Podium's."""
+    made = job({}, {}, **fields)
+    made["spec"]["template"]["metadata"]["labels"] = {"scheduling.podium.dev/gang": "auto", **(labels or {})}
+    return made
+
+
 def jobset(*jobs: dict[str, Any], replicas: int = 1, **spec: Any) -> dict[str, Any]:
     roles = [
         {"name": f"r{at}", "replicas": replicas, "template": {"spec": each["spec"]}}
@@ -122,6 +129,18 @@ CRON_JOB = {
     "kind": "CronJob",
     "metadata": {"name": "c"},
     "spec": {"jobTemplate": {"spec": job({})["spec"]}},
+}
+OF_JOBSET = {
+    "name": "s-r0-0",
+    "ownerReferences": [
+        {
+            "apiVersion": "jobset.x-k8s.io/v1alpha2",
+            "kind": "JobSet",
+            "name": "s",
+            "uid": "s",
+            "controller": True,
+        }
+    ],
 }
 GROUP = "PodGroup default/g is 4"
 # kai-scheduler/KAI-Scheduler#1347; kube-scheduler 1.37.0: the last pod of such a Job waits for ever.
@@ -177,6 +196,18 @@ LAST_WAVES: dict[str, tuple[list[dict[str, Any]], str, int, str]] = {
         *("spec.replicatedJobs[0].template.spec.completions", 1),
         "spec.replicatedJobs[0].template.spec.scheduling is 4",
     ),
+    "a JobSet of Podium's": (
+        [jobset(automatic(), automatic())],
+        *("spec.replicatedJobs[0].template.spec.completions", 2, "the group that Podium creates is 8"),
+    ),
+    "a tree of Podium's": (
+        [jobset(automatic({"scheduling.podium.dev/gang-tree": "auto"}), replicas=2)],
+        *("spec.replicatedJobs[0].template.spec.completions", 1, "the group that Podium creates is 4"),
+    ),
+    "a stored Job of a JobSet of Podium's": (
+        [jobset(automatic()), {**automatic(status={"succeeded": 4}), "metadata": OF_JOBSET}],
+        *("spec.completions", 1, "the group that Podium creates is 4"),
+    ),
     "a CronJob": ([group(), CRON_JOB], "spec.jobTemplate.spec.completions", 1, GROUP),
 }
 
@@ -187,18 +218,31 @@ def test_a_last_wave_below_min_count(
 ) -> None:
     findings = _last_waves(podium, objects)
     message = (
-        f"the last wave of its pods has {count(pods, 'pod')}, but minCount in {place}. If the pods of a wave "
+        f"the last wave of its pods has {count(pods, 'pod')}, but minCount of {place}. If the pods of a wave "
         "end together, the last ones are never scheduled."
     )
-    fix = (
-        f"make completions a multiple of parallelism, set minCount: {pods}, or let Podium create the group "
-        "(label scheduling.podium.dev/gang: auto), whose minCount follows the remaining completions"
-    )
-    assert [(each["field"], each["message"], each["fix"]) for each in findings] == [(field, message, fix)]
+    assert [(each["field"], each["message"]) for each in findings] == [(field, message)]
 
 
-AUTO = job({}, {})
-AUTO["spec"]["template"]["metadata"]["labels"] = {"scheduling.podium.dev/gang": "auto"}
+WHOLE = "make completions a multiple of parallelism"
+BY_PODIUM = "let Podium create the group (label scheduling.podium.dev/gang: auto), whose minCount follows"
+
+
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        ("Indexed", f"{WHOLE}, set minCount: 1, or {BY_PODIUM} the remaining completions"),
+        ("a CronJob", f"{WHOLE}, set minCount: 1, or {BY_PODIUM} the remaining completions"),
+        ("a longer role of a JobSet", f"{WHOLE}, or set minCount: 4"),
+        ("a JobSet of Podium's", WHOLE),
+        ("a stored Job of a JobSet of Podium's", WHOLE),
+    ],
+)
+def test_the_fix_of_a_last_wave_can_be_followed(podium: Podium, name: str, fix: str) -> None:
+    """Podium's group of a Job needs the remaining completions, but that of a JobSet does not."""
+    assert [each["fix"] for each in _last_waves(podium, LAST_WAVES[name][0])] == [fix]
+
+
 FULL_WAVES: dict[str, list[dict[str, Any]]] = {
     "whole waves": [group(), job({"completions": 8})],
     "one wave": [group(), job({"completions": 4})],
@@ -206,7 +250,7 @@ FULL_WAVES: dict[str, list[dict[str, Any]]] = {
     "a work queue": [group(), job({"completions": None})],
     "a work queue that has succeeded": [group(), job({"completions": None}, status={"succeeded": 3})],
     "a basic group": [{**group(), "spec": {"schedulingPolicy": {"basic": {}}}}, job({})],
-    "a group of Podium's": [AUTO],
+    "a Job of Podium's": [automatic()],
     "no first wave": [group(least=5), job({})],
     "the field without a policy": [job({"scheduling": {}}, {})],
     "the pods that are left exist": [
@@ -235,7 +279,7 @@ def test_kubernetes_1_36_drops_the_field_of_a_job(podium: Podium) -> None:
 
 def test_a_last_wave_of_a_group_of_kubernetes_1_35(podium: Podium) -> None:
     (finding,) = _last_waves(podium, [V1ALPHA1, job({}, OLDEST)], "--kubernetes", "1.35")
-    assert "has 1 pod, but minCount in Workload default/g is 4." in finding["message"]
+    assert "has 1 pod, but minCount of Workload default/g is 4." in finding["message"]
 
 
 def _last_waves(podium: Podium, objects: list[dict[str, Any]], *options: str) -> list[dict[str, Any]]:

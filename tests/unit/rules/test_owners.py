@@ -141,7 +141,7 @@ def test_a_last_wave_that_is_smaller_than_min_count_is_a_warning(
     made = stored(group({"schedulingPolicy": {"gang": {"minCount": 4}}}))
     verdict = judge(owner("batch/v1", "Job", spec), made, rules=rules)
     message = (
-        "spec.completions: the last wave of its pods has 1 pod, but minCount in PodGroup default/g is 4. If "
+        "spec.completions: the last wave of its pods has 1 pod, but minCount of PodGroup default/g is 4. If "
         "the pods of a wave end together, the last ones are never scheduled."
     )
     assert verdict.warnings == [message] * warned

@@ -2,8 +2,8 @@
 
 A Job of 5 completions and parallelism 4 runs 4 pods, and 1 pod when these have ended. Finished pods do not
 count toward minCount, so a gang of 4 holds the last pod forever. Neither kube-scheduler nor the Job
-controller of Kubernetes 1.37 lowers minCount. The groups that Podium creates (autogroups) need the remaining
-completions only, and are not checked.
+controller of Kubernetes 1.37 lowers minCount. Podium does so for the group of a Job (autogroups), but not for
+that of a JobSet.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from podium.api.membership import GroupKey, group_name
 from podium.api.podcreators import JobRun, JobScheduling, JobSetScheduling
 from podium.api.reads import Kind
 from podium.cluster.reader import ClusterReader
-from podium.groups.autogroups import AUTO, AUTO_LABEL
+from podium.groups.autogroups import AUTO, AUTO_LABEL, TREE_LABEL, asks
 from podium.rules.audit.survey import AuditFinding, Survey
 from podium.rules.rule import Rule
 from podium.text import count
@@ -27,12 +27,14 @@ GANG_LAST_WAVE = Rule(
     title="The last pods of a Job are fewer than the minCount of its gang",
     why="A Job with more completions than its parallelism runs in waves, and finished pods do not count "
     "toward minCount. If the pods of a wave end together, the last ones wait forever. Groups that Podium "
-    "creates (label scheduling.podium.dev/gang) need the remaining completions only.",
+    "creates for Jobs (label scheduling.podium.dev/gang) need the remaining completions only.",
     source="kai-scheduler/KAI-Scheduler#1347; kube-scheduler 1.37.0 (run)",
     needs=frozenset({Kind.OWNER}),
 )
 
 
+# The place of minCount in a group that Podium creates.
+_PODIUMS = "the group that Podium creates"
 # More pods than a minCount can be.
 _MANY = 2**31
 
@@ -97,20 +99,31 @@ def last_waves_of(owner: PodOwner, view: ClusterReader, minor: int) -> Iterator[
 
 def _finding(gang: _JobGang) -> Finding:
     message = (
-        f"the last wave of its pods has {count(gang.final(), 'pod')}, but minCount in {gang.place} is "
+        f"the last wave of its pods has {count(gang.final(), 'pod')}, but minCount of {gang.place} is "
         f"{gang.least}. If the pods of a wave end together, the last ones are never scheduled."
     )
-    fix = (
-        f"make completions a multiple of parallelism, set minCount: {gang.final()}, or let Podium create "
-        f"the group (label {AUTO_LABEL}: {AUTO}), whose minCount follows the remaining completions"
-    )
+    ways = ["make completions a multiple of parallelism"]
+    if gang.place != _PODIUMS:
+        ways.append(f"set minCount: {gang.final()}")
+    maker = gang.last.owner.metadata.controller()
+    kind = maker.kind if maker is not None else gang.last.owner.ref.kind
+    if len(gang.members) == 1 and kind in ("Job", "CronJob"):
+        ways.append(
+            f"let Podium create the group (label {AUTO_LABEL}: {AUTO}), whose minCount follows the remaining "
+            "completions"
+        )
+    fix = f"{', '.join(ways[:-1])}, or {ways[-1]}" if len(ways) > 1 else ways[0]
     field = f"{gang.last.path.removesuffix('.template')}.completions"
     return GANG_LAST_WAVE.finding(gang.last.owner.ref, field, message, fix)
 
 
 def _short_gangs(view: ClusterReader, owners: Mapping[ObjectRef, PodOwner], minor: int) -> Iterator[_JobGang]:
     """Yield the gangs of Jobs whose last wave is smaller than minCount."""
-    for gang in (*_named_gangs(view, owners, minor), *_own_gangs(owners, minor)):
+    for gang in (
+        *_named_gangs(view, owners, minor),
+        *_own_gangs(owners, minor),
+        *_podiums_gangs(owners),
+    ):
         later = gang.last.run.waves > 1 or gang.last.run.succeeded
         if later and 0 < gang.final() < gang.least:
             yield gang
@@ -165,6 +178,25 @@ def _own_gangs(owners: Mapping[ObjectRef, PodOwner], minor: int) -> Iterator[_Jo
                 # A group of roles that wait for each other would never have all its pods.
                 together = all(owner.pods.get(each.path) for each in members)
                 yield from _gangs(path, scheduling, [members] if together else [[each] for each in members])
+
+
+def _podiums_gangs(owners: Mapping[ObjectRef, PodOwner]) -> Iterator[_JobGang]:
+    """Yield the gangs that Podium creates for JobSets; that of a Job needs the remaining completions only."""
+    asking: dict[tuple[ObjectRef, str], list[_JobMember]] = {}
+    for member in _members(owners):
+        metadata = member.owner.templates[member.path].metadata
+        maker, jobset = member.owner.metadata.controller(), member.owner.ref
+        if jobset.kind == "Job" and maker is not None:
+            jobset = ObjectRef(maker.apiVersion, maker.kind, jobset.namespace, maker.name)
+        if jobset.kind == "JobSet" and jobset in owners and metadata is not None and asks(metadata):
+            # In a tree each Job has a group.
+            tree = (metadata.labels or {}).get(TREE_LABEL) == AUTO
+            part = f"{member.owner.ref.name}/{member.path}" if tree else ""
+            asking.setdefault((jobset, part), []).append(member)
+    for (jobset, part), members in asking.items():
+        for gang in _singly(members) if part else [members]:
+            first = gang[0].run._replace(succeeded=0).wave(0) if part else sum(owners[jobset].pods.values())
+            yield _JobGang(_PODIUMS, first, gang)
 
 
 def _singly(members: Iterable[_JobMember]) -> list[list[_JobMember]]:
