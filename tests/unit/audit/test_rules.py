@@ -127,7 +127,7 @@ def test_an_unused_class_is_deleted_only_where_it_exists(uid: str | None, fix: s
         ),
         (
             "",
-            "recreate Workload team-a/w with a class of value 1000 in template workers, because",
+            "name a class of value 1000 in template workers (recreate Workload team-a/w), because",
         ),
     ],
 )

@@ -148,8 +148,8 @@ def group_unlike_template(survey: Survey) -> Iterator[AuditFinding]:
             fix = f"{delete(each.ref)}; its controller recreates it from the template"
             if unresolved(survey.view.classes, template.priority_class_name, template.priority) is not None:
                 fix = (
-                    f"recreate {workload.ref} with a class of value {template.priority} in template "
-                    f"{template.name}, because no group gets a priority without its class; then {fix}"
+                    f"name a class of value {template.priority} in template {template.name} (recreate "
+                    f"{workload.ref}), because no group gets a priority without its class; then {fix}"
                 )
             message = f"it differs from template {template.name} of {workload.ref}: {'; '.join(unlike)}."
             yield AuditFinding(GROUP_UNLIKE_TEMPLATE.finding(each.ref, "spec", message, fix))
