@@ -167,14 +167,14 @@ class Survey:
 
     @cached_property
     def of_cluster(self) -> bool:
-        """Return whether most of the input is from a cluster."""
+        """Return whether the input is from a cluster, perhaps with some manifests."""
         return is_of_cluster(self.view)
 
     def absent(self, kind: Kind, namers: Iterable[ObjectMeta]) -> bool:
         """Return whether an object of a kind does not exist if the input lacks it.
 
         A folder of manifests may have objects that were exported from a cluster. Therefore a server has
-        stored most objects of the kind, and one of those that name the absent object or most of the input.
+        stored most objects of the kind, and one of those that name the absent object or most of the others.
         """
         return kind in self._stored_kinds and (any(each.uid for each in namers) or self.of_cluster)
 
@@ -397,19 +397,16 @@ class Survey:
 
 
 def is_of_cluster(view: ClusterReader) -> bool:
-    """Return whether a server has stored most of the input, so that it is no folder of manifests.
+    """Return whether a server has stored most namespaced objects of the input, so that it is no folder.
 
-    Nodes do not count beside other objects. No manifest has a Node, so a Node in a folder is a sample.
+    A folder of manifests may have classes and a Node of a cluster as samples, so these do not count.
     """
-    kinds = (
-        *(view.pods, view.groups, view.workloads, view.owners, view.classes),
-        *(view.resource_claims, view.claim_templates, view.device_classes, view.resource_slices),
-    )
+    kinds = (view.pods, view.groups, view.workloads, view.owners, view.resource_claims, view.claim_templates)
     return _mostly_stored(each.metadata for objects in kinds for each in objects.values())
 
 
 def is_populated(view: ClusterReader) -> bool:
-    """Return whether the nodes are of a cluster: they have pods, or most of the input is from a server."""
+    """Return whether the nodes are of a cluster: they have pods, or the input is of a cluster."""
     return any(pod.spec.nodeName in view.nodes for pod in view.pods.values()) or is_of_cluster(view)
 
 

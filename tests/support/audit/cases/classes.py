@@ -22,10 +22,15 @@ MIXED_INPUTS: list[tuple[str, str, list[Readable]]] = [
     ("manifests beside an exported pod", "is not in the input", [NAMES_GOLD, SILVER, *stored(pod("b"))]),
     ("manifests beside a Node", "is not in the input", [NAMES_GOLD, SILVER, *stored(node())]),
     ("manifests beside a system class", "is not in the input", [NAMES_GOLD, SYSTEM]),
+    ("manifests beside exported system classes", "is not in the input", [NAMES_GOLD, *stored(SYSTEM, GILT)]),
     ("an exported pod beside classes", "is not in the input", [*stored(NAMES_GOLD), SILVER]),
     ("an exported pod and one of two classes", "is not in the input", [*stored(NAMES_GOLD, GILT), SILVER]),
     ("a dump", "does not exist", stored(NAMES_GOLD, SILVER)),
-    ("a dump and a manifest that names the class", "does not exist", [NAMES_GOLD, *stored(SYSTEM, pod("b"))]),
+    (
+        "a dump and a manifest that names the class",
+        "does not exist",
+        [NAMES_GOLD, *stored(SYSTEM, pod("b"), pod("c"))],
+    ),
     ("a dump and a class", "does not exist", [SILVER, *stored(NAMES_GOLD, SYSTEM, GILT)]),
 ]
 
