@@ -7,7 +7,7 @@ that of a JobSet.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from podium.api.findings import Finding, ObjectRef, Severity
@@ -119,20 +119,25 @@ def _finding(gang: _JobGang) -> Finding:
 
 def _short_gangs(view: ClusterReader, owners: Mapping[ObjectRef, PodOwner], minor: int) -> Iterator[_JobGang]:
     """Yield the gangs of Jobs whose last wave is smaller than minCount."""
+    runs = (run for owner in owners.values() if not owner.finished for run in owner.runs.values())
+    # Most clusters have no such Job, and many owners.
+    if not any(run.succeeded or (run.completions or 0) > run.parallelism for run in runs):
+        return
+    members = list(_members(owners))
     for gang in (
-        *_named_gangs(view, owners, minor),
-        *_own_gangs(owners, minor),
-        *_podiums_gangs(owners),
+        *_named_gangs(view, members, minor),
+        *_own_gangs(members, minor),
+        *_podiums_gangs(owners, members),
     ):
         later = gang.last.run.waves > 1 or gang.last.run.succeeded
         if later and 0 < gang.final() < gang.least:
             yield gang
 
 
-def _named_gangs(view: ClusterReader, owners: Mapping[ObjectRef, PodOwner], minor: int) -> Iterator[_JobGang]:
+def _named_gangs(view: ClusterReader, members: Sequence[_JobMember], minor: int) -> Iterator[_JobGang]:
     """Yield the gangs that templates of Jobs name: PodGroups, and groups of a Workload of Kubernetes 1.35."""
     named: dict[tuple[GroupKey, str, str], list[_JobMember]] = {}
-    for member in _members(owners):
+    for member in members:
         template = member.owner.templates[member.path]
         namespace = member.owner.ref.namespace
         name = group_name(template.metadata, template.spec, native_served=view.native_served)
@@ -143,19 +148,19 @@ def _named_gangs(view: ClusterReader, owners: Mapping[ObjectRef, PodOwner], mino
             key = GroupKey(True, namespace, reference.name or "")
             replica = (reference.podGroup or "", reference.podGroupReplicaKey or "")
             named.setdefault((key, *replica), []).append(member)
-    for (key, part, _), members in named.items():
+    for (key, part, _), jobs in named.items():
         group, workload = view.groups.get(key), view.workloads.get(key)
         if not part and group is not None and group.min_count is not None:
-            yield _JobGang(str(group.ref), group.min_count, members, key)
+            yield _JobGang(str(group.ref), group.min_count, jobs, key)
         template_of_group = workload.template(part) if part and workload is not None else None
         if workload is not None and template_of_group is not None and template_of_group.min_count is not None:
-            yield _JobGang(str(workload.ref), template_of_group.min_count, members)
+            yield _JobGang(str(workload.ref), template_of_group.min_count, jobs)
 
 
-def _own_gangs(owners: Mapping[ObjectRef, PodOwner], minor: int) -> Iterator[_JobGang]:
+def _own_gangs(all_members: Sequence[_JobMember], minor: int) -> Iterator[_JobGang]:
     """Yield the gangs that the controllers of Job and JobSet create for spec.scheduling."""
     asking: dict[ObjectRef, list[_JobMember]] = {}
-    for member in _members(owners):
+    for member in all_members:
         if member.owner.job_scheduling:
             asking.setdefault(member.owner.ref, []).append(member)
     for members in asking.values():
@@ -180,10 +185,12 @@ def _own_gangs(owners: Mapping[ObjectRef, PodOwner], minor: int) -> Iterator[_Jo
                 yield from _gangs(path, scheduling, [members] if together else [[each] for each in members])
 
 
-def _podiums_gangs(owners: Mapping[ObjectRef, PodOwner]) -> Iterator[_JobGang]:
+def _podiums_gangs(
+    owners: Mapping[ObjectRef, PodOwner], all_members: Sequence[_JobMember]
+) -> Iterator[_JobGang]:
     """Yield the gangs that Podium creates for JobSets; that of a Job needs the remaining completions only."""
     asking: dict[tuple[ObjectRef, str], list[_JobMember]] = {}
-    for member in _members(owners):
+    for member in all_members:
         metadata = member.owner.templates[member.path].metadata
         maker, jobset = member.owner.metadata.controller(), member.owner.ref
         if jobset.kind == "Job" and maker is not None:
