@@ -11,7 +11,12 @@ needs could not be read, the rule does not run, and the report says so. Absent o
 count as empty ones. Live pods are those that have neither succeeded nor failed. A nil integer is 0.
 
 The report is for one Kubernetes minor: that of `--kubernetes`, else the API server's, else the newest
-kubelet's. A control plane is never older than its kubelets.
+kubelet's. A control plane is never older than its kubelets. An old kubelet decides only in a cluster's input.
+
+A folder of manifests may have a few objects of a cluster, which have a UID. An object that the input lacks
+`does not exist` only if a server has stored most objects of its kind. The object that names it, or most
+namespaced objects, must be stored too. Otherwise it `is not in the input`, and rules that need all classes,
+devices or nodes of a cluster say nothing.
 
 It begins with the groups that will not be scheduled on that minor. From 1.36 on these are missing native
 groups, gangs that are too large for the cluster, and groups whose pods name several schedulers. Gangs that
@@ -44,7 +49,7 @@ def audit_page() -> str:
     ]
     for check in CHECKS:
         rule = check.rule
-        needs = ", ".join(sorted(rule.needs))
+        needs = ", ".join(sorted(rule.needs)) or "no kind"
         also = f"; also looks at {', '.join(sorted(check.also))}" if check.also else ""
         parts = " or ".join(sorted(check.misled_by))
         part = f" Not run where only {parts} was read." if parts else ""

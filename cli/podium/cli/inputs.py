@@ -132,6 +132,12 @@ def object_counts(loaded: Loaded, command: str) -> dict[str, int]:
         Kind.WORKLOAD: state.workloads,
         Kind.COMPOSITE_GROUP: state.composites,
         Kind.KUEUE_WORKLOAD: state.kueue_workloads,
+        Kind.CLAIM: state.claims,
+        Kind.VOLUME: state.volumes,
+        Kind.RESOURCE_CLAIM: state.resource_claims,
+        Kind.CLAIM_TEMPLATE: state.claim_templates,
+        Kind.DEVICE_CLASS: state.device_classes,
+        Kind.RESOURCE_SLICE: state.resource_slices,
     }
     counts = Counter({str(kind): len(objects) for kind, objects in read.items() if objects})
     counts.update(ref.kind for ref in state.owners)

@@ -133,10 +133,9 @@ def _tell(outcomes: "Sequence[InstallOutcome]", done: str, options: InstallOptio
     elif options.dry_run or refused:
         _table(outcomes)
     if refused:
-        echo(
-            "nothing was written: the API server refuses the objects above. For conflicts use "
-            "--force-conflicts; for forbidden objects ask a cluster-admin"
-        )
+        echo("nothing was written: the API server refuses the objects above")
+        for line in install.advice(outcomes):
+            echo(line)
         sys.exit(EXIT_FINDINGS)
     echo(f"{'would be' if options.dry_run or options.diff else done}: {install.counts(outcomes)}")
 

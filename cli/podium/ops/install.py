@@ -10,6 +10,7 @@ accepts what old processes write, but an old webhook need not accept what new pr
 
 import copy
 import difflib
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -285,9 +286,26 @@ def _refusal(definition: Document) -> str:
 def _clients(document: Document) -> list[Document]:
     """Return every clientConfig of a registration or definition, none without conversion."""
     if document["kind"] in REGISTRATIONS:
-        return [each["clientConfig"] for each in document["webhooks"]]
-    webhook = document["spec"].get("conversion", {}).get("webhook")
+        return [each["clientConfig"] for each in document.get("webhooks") or ()]
+    webhook = document.get("spec", {}).get("conversion", {}).get("webhook")
     return [webhook["clientConfig"]] if webhook else []
+
+
+def advice(outcomes: Iterable[InstallOutcome]) -> list[str]:
+    """Return lines with what helps if the server refuses some of the objects."""
+    refused = [each.before for each in outcomes if each.action is Action.REFUSED and each.before is not None]
+    if not any(client.get("url") for each in refused for client in _clients(each)):
+        return ["for conflicts use --force-conflicts; for forbidden objects ask a cluster-admin"]
+    crds = shlex.quote(str(folder("manifests") / "crds"))
+    kinds = ",".join(kind.lower() for kind in REGISTRATIONS)
+    reason = (
+        "a process with --register-url has registered the webhooks, and no object has a URL and a Service."
+    )
+    return [
+        f"{reason} Stop the process, run these two commands, and install again (docs/webhooks.md)",
+        f"kubectl delete --ignore-not-found {kinds} podium",
+        f"kubectl replace -f {crds}",
+    ]
 
 
 def action(before: Document | None, after: Document) -> Action:

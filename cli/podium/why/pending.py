@@ -181,8 +181,19 @@ def _message_of(condition: Condition, pending: Pending) -> Wait:
         since=condition.lastTransitionTime or "",
         fix="correct the named problem; the scheduler retries by itself"
         if error
-        else "the scheduler retries when the cluster changes; podium whatif shows what would make room",
+        else _more_room_fix(words, pending),
     )
+
+
+def _more_room_fix(words: str, pending: Pending) -> str:
+    """Return how a pod that no node has room for gets it; a pod of a DaemonSet can have one node only."""
+    owner = pending.pods[0].metadata.controller() if len(pending.pods) == 1 else None
+    if owner is not None and owner.kind == "DaemonSet" and "Insufficient " in words:
+        return (
+            f"name a class above the pods of its node in the template of DaemonSet {owner.name}, because its "
+            "pod can run on no other node"
+        )
+    return "the scheduler retries when the cluster changes; podium whatif shows what would make room"
 
 
 def _unbound(pending: Pending) -> Iterator[Wait]:

@@ -12,6 +12,7 @@ from podium.api.meta import Int32, ObjectMeta
 from podium.api.podcreators import (
     Branch,
     CronJob,
+    JobRun,
     JobScheduling,
     JobSet,
     LeaderWorkerSet,
@@ -56,10 +57,10 @@ class PodOwner(msgspec.Struct, frozen=True, gc=False):
 
     `gangs` is their number (0: the kind has none), `gang_size` the number of pods with which each of them
     begins. `pods` is the number of pods of each template before any of them runs, also for a suspended owner.
-    It lacks a template whose number is not known. `spec_paths` are the places of the pods' specs for
-    templates that do not have them under `spec`. `job_scheduling` are the groups that the Job controller of
-    Kubernetes 1.37, or the JobSet controller, would create, by field path. `branches` are the parts of a
-    JobSet or LeaderWorkerSet.
+    It lacks a template whose number is not known. `runs` are the Jobs of each template of Jobs. `spec_paths`
+    are the places of the pods' specs for templates that do not have them under `spec`. `job_scheduling` are
+    the groups that the Job controller of Kubernetes 1.37, or the JobSet controller, would create, by field
+    path. `branches` are the parts of a JobSet or LeaderWorkerSet.
     """
 
     ref: ObjectRef
@@ -68,6 +69,7 @@ class PodOwner(msgspec.Struct, frozen=True, gc=False):
     gangs: int = 0
     gang_size: int = 0
     pods: dict[str, int] = {}
+    runs: dict[str, JobRun] = {}
     spec_paths: dict[str, str] = {}
     job_scheduling: dict[str, JobScheduling] = {}
     branches: tuple[Branch, ...] = ()
@@ -94,6 +96,7 @@ def neutral_owner(owner: PodCreator) -> PodOwner:
         gangs=gangs,
         gang_size=size,
         pods=owner.pod_numbers(),
+        runs=owner.runs(),
         spec_paths=owner.spec_paths(),
         job_scheduling=dict(owner.job_scheduling()),
         branches=tuple(owner.branches()),

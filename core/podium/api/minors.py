@@ -11,6 +11,8 @@ from collections.abc import Iterable
 WORKLOAD_VERSIONS = {36: ("v1alpha2",), 37: ("v1beta1", "v1alpha3")}
 # A minor without a release: its rules are those of the one before it, and the announced changes.
 PLANNED = 38
+# The end of the reason for a minor that replaces one without known rules.
+NEAREST = "the nearest known minor"
 
 # The one native API version that a single minor serves.
 _V1ALPHA2 = "scheduling.k8s.io/v1alpha2"

@@ -7,6 +7,7 @@ more waits for ever.
 """
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,6 +18,38 @@ from podium.api.v1alpha2 import SchedulingPolicy
 
 # kubernetes-sigs/lws: every replica has its own topology domain.
 EXCLUSIVE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
+
+
+class JobRun(NamedTuple):
+    """The Jobs of one template, and how the pods of each follow one another.
+
+    `parallelism` pods of a Job run side by side until `completions` have succeeded (None: a work queue, which
+    creates no pod after one that has succeeded). `lasting` pods have no end. `role` is the Jobs' role in a
+    JobSet.
+    """
+
+    jobs: int
+    parallelism: int
+    completions: int | None
+    succeeded: int = 0
+    role: str = ""
+    lasting: bool = False
+
+    @property
+    def left(self) -> int:
+        """Return the number of pods that have not succeeded."""
+        completions = self.parallelism if self.completions is None else self.completions - self.succeeded
+        return self.jobs * max(0, completions)
+
+    @property
+    def waves(self) -> int:
+        """Return the number of waves in which the pods that are left run, if pods of a wave end together."""
+        return -(-self.left // (self.jobs * self.parallelism)) if self.left and self.parallelism else 0
+
+    def wave(self, number: int) -> int:
+        """Return the number of pods of a wave, the first of which is 0."""
+        full = self.jobs * self.parallelism
+        return full if self.lasting else max(0, min(full, self.left - number * full))
 
 
 class PodCreator(msgspec.Struct, gc=False):
@@ -33,6 +66,10 @@ class PodCreator(msgspec.Struct, gc=False):
     def pod_numbers(self) -> dict[str, int]:
         """Return the number of pods of each template before any of them runs, by field path, if known."""
         raise NotImplementedError
+
+    def runs(self) -> dict[str, JobRun]:
+        """Return the Jobs of each template of Jobs, by field path."""
+        return {}
 
     def spec_paths(self) -> dict[str, str]:
         """Return the place of the fields of a pod's spec for templates that do not have them under `spec`."""
@@ -78,14 +115,13 @@ class TemplateSpec(msgspec.Struct, gc=False):
     scheduling: JobScheduling | None = None
 
     def at_once(self, succeeded: int = 0) -> int:
-        """Return the number of pods that a Job has at once, after `succeeded` pods.
+        """Return the number of pods that a Job has at once, after `succeeded` pods."""
+        return self.run(succeeded=succeeded).wave(0)
 
-        An absent parallelism is 1. Absent completions set no limit.
-        """
+    def run(self, jobs: int = 1, succeeded: int = 0, role: str = "") -> JobRun:
+        """Return how the pods of Jobs of this spec follow one another; an absent parallelism is 1."""
         parallelism = 1 if self.parallelism is None else self.parallelism
-        if self.completions is None:
-            return parallelism
-        return max(0, min(parallelism, self.completions - succeeded))
+        return JobRun(jobs, parallelism, self.completions, succeeded, role)
 
 
 class JobStatus(msgspec.Struct, gc=False):
@@ -117,6 +153,11 @@ class SimpleOwner(PodCreator, gc=False):
         if self.kind == "Job":
             return {"spec.template": spec.at_once(self._succeeded())}
         return {"spec.template": 1 if spec.replicas is None else spec.replicas}
+
+    def runs(self) -> dict[str, JobRun]:
+        """Return the Job itself, if this is one."""
+        spec = self.spec or TemplateSpec()
+        return {"spec.template": spec.run(succeeded=self._succeeded())} if self.kind == "Job" else {}
 
     @property
     def suspended(self) -> bool:
@@ -170,6 +211,10 @@ class CronJob(PodCreator, gc=False):
         """Return the number of pods that each of its Jobs begins with."""
         return {"spec.jobTemplate.spec.template": self._job().at_once()}
 
+    def runs(self) -> dict[str, JobRun]:
+        """Return each of its Jobs."""
+        return {"spec.jobTemplate.spec.template": self._job().run()}
+
     @property
     def suspended(self) -> bool:
         """Return whether it creates no Jobs until it is resumed."""
@@ -196,9 +241,14 @@ class ReplicatedJob(msgspec.Struct, gc=False):
 
     def size(self) -> int:
         """Return the number of pods that its Jobs have at once."""
+        return self.run().wave(0)
+
+    def run(self) -> JobRun:
+        """Return its Jobs."""
         spec = self.template.spec if self.template is not None else None
-        replicas = 1 if self.replicas is None else self.replicas
-        return replicas * (spec or TemplateSpec()).at_once()
+        return (spec or TemplateSpec()).run(
+            1 if self.replicas is None else self.replicas, role=self.name or ""
+        )
 
 
 class StartupPolicy(msgspec.Struct, gc=False):
@@ -282,6 +332,10 @@ class JobSet(PodCreator, gc=False):
         """Return the number of pods of each template before any of them runs; 0 for later roles."""
         first = {id(job) for job in self.spec.initial_roles()} if self.spec is not None else ()
         return {path: job.size() if id(job) in first else 0 for path, job in self._roles()}
+
+    def runs(self) -> dict[str, JobRun]:
+        """Return the Jobs of each role."""
+        return {path: job.run() for path, job in self._roles()}
 
     @property
     def suspended(self) -> bool:

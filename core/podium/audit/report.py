@@ -100,10 +100,10 @@ class AuditSummary(msgspec.Struct, frozen=True, kw_only=True):
     """The summary of a report: `kubernetes` is the minor it is for, `chosenBy` how that was found.
 
     `errors`, `warnings` and `infos` are the numbers of findings that count. `waiting` is the number of gangs
-    with fewer pods than their minCount, `waitingPods` that of pods which no scheduler has placed by their own
-    status, `strayPods` that of pods whose group is not among the objects. `skippedFiles` are files of
-    folders, or documents of them, that are not read, and `duplicates` objects that came twice. `baseline` is
-    None if the report was not compared with a baseline.
+    that have fewer pods than their minCount, or will have. `waitingPods` is that of pods which no scheduler
+    has placed by their own status, `strayPods` that of pods whose group is not among the objects.
+    `skippedFiles` are files of folders, or documents of them, that are not read, and `duplicates` objects
+    that came twice. `baseline` is None if the report was not compared with a baseline.
     """
 
     kubernetes: str

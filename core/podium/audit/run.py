@@ -14,7 +14,7 @@ import msgspec
 from podium.api.core import Pod
 from podium.api.findings import Finding, ObjectRef, Severity
 from podium.api.groups import NATIVE_GROUP
-from podium.api.minors import minor_of, nearest, proven_minor
+from podium.api.minors import NEAREST, minor_of, nearest, proven_minor
 from podium.api.reads import Kind
 from podium.audit.baseline import Looked, Triage, partly_checked
 from podium.audit.blocked import blocked, blocked_groups
@@ -33,7 +33,8 @@ from podium.groups.divergence import Divergence
 from podium.groups.inferred import role
 from podium.groups.stablenames import lasting_name
 from podium.rules.audit.gangs import GANG_TOO_FEW_PODS
-from podium.rules.audit.survey import AuditFinding, Survey
+from podium.rules.audit.lastwave import GANG_LAST_WAVE
+from podium.rules.audit.survey import AuditFinding, Survey, is_populated
 from podium.rules.audit.table import CHECKS, RULES, AuditCheck, Part
 from podium.text import count
 
@@ -94,7 +95,7 @@ def audit(
         blockedByOwner=by_owner,
         priorities=_priorities(survey),
         fixes=fix_shares(each for each in found if each.finding in counting)[:FIXES_SHOWN],
-        waiting=sum(each.finding.rule == GANG_TOO_FEW_PODS.id for each in found),
+        waiting=sum(each.finding.rule in (GANG_TOO_FEW_PODS.id, GANG_LAST_WAVE.id) for each in found),
         waitingPods=sum(map(_waits, view.pods.values())),
         strayPods=sum(
             len(members) for key, members in view.referenced_groups().items() if key not in view.groups
@@ -127,7 +128,7 @@ def run_rules(
     if selector:
         parts[Part.SELECTION] = f"only what matches {selector} was read"
     view = survey.view
-    runnable, not_checked = _runnable(checks, view.unread, parts)
+    runnable, not_checked = _runnable(checks, survey.unread, parts)
     found = [_finished(each, view, triage) for check in runnable for each in check.run(survey)]
     found.sort(key=lambda each: _order(each.finding))
     return Ran(found, frozenset(check.rule.id for check in runnable), not_checked)
@@ -144,27 +145,32 @@ def choose_minor(view: ClusterReader, server: str = "", *, assumed: str = DEFAUL
 
     `server` is the version of the API server, or empty. Among kubelets the newest decides: a control plane is
     never older than its kubelets, and an old kubelet may lag three minors behind. Without both, v1alpha2
-    decides, which one minor serves. If no version is known, the result is `assumed`.
+    decides, which one minor serves. If no version is known, the result is `assumed`. A kubelet that is older
+    than all minors decides only in a cluster, because a folder of manifests may have an old Node as a sample.
     """
     served = minor_of(server)
     if served is not None:
         known = nearest(served, MINORS.values())
         exact = known == f"1.{served}"
-        return known, f"the API server is {server}{'' if exact else '; the nearest known minor'}"
+        return known, f"the API server is {server}{'' if exact else f'; {NEAREST}'}"
     versions: Counter[int] = Counter()
     for node in view.nodes.values():
         info = node.status.nodeInfo if node.status is not None else None
         minor = minor_of(info.kubeletVersion or "") if info is not None else None
         if minor is not None:
             versions[minor] += 1
+    why = "no node has a version"
+    newest = max(versions, default=0)
+    if 0 < newest < min(MINORS.values()) and not is_populated(view):
+        why = f"the input is no cluster, so its kubelet 1.{newest} does not count"
+        versions.clear()
     if not versions:
         refs = [each.ref for index in (view.groups, view.workloads) for each in index.values()]
         proven = proven_minor(ref.apiVersion for ref in refs if ref.group == NATIVE_GROUP)
-        return proven or (assumed, "assumed, because no node has a version")
-    newest = max(versions)
+        return proven or (assumed, f"assumed, because {why}")
     known = nearest(newest, MINORS.values())
     how = f"the newest kubelet of {count(versions.total(), 'node')}"
-    return known, how if known == f"1.{newest}" else f"{how} is 1.{newest}; the nearest known minor"
+    return known, how if known == f"1.{newest}" else f"{how} is 1.{newest}; {NEAREST}"
 
 
 def _finished(found: AuditFinding, view: ClusterReader, triage: Triage) -> AuditFinding:

@@ -16,6 +16,7 @@ from podium.api.podmakers import CLUSTER_MAKERS
 from podium.cluster.reader import ClusterReader
 from podium.rules import names
 from podium.rules.admission import Operation, Profile, Request, Verdict, review
+from podium.rules.audit.lastwave import last_waves_of
 
 
 def makes_pods(document: Mapping[str, Any]) -> bool:
@@ -36,7 +37,7 @@ def review_owner(request: Request, view: ClusterReader, profile: Profile) -> Ver
     namespace = "" if document["kind"] in CLUSTER_MAKERS else meta["namespace"]
     ref = ObjectRef(document["apiVersion"], document["kind"], namespace, name)
     owner = msgspec.convert(document, MANIFEST_OWNERS[document["apiVersion"], document["kind"]].type)
-    neutral = neutral_owner(owner)
+    neutral = msgspec.structs.replace(neutral_owner(owner), ref=ref)
     warnings: list[str] = []
     findings: list[Finding] = []
     awaits: list[str] = []
@@ -52,6 +53,9 @@ def review_owner(request: Request, view: ClusterReader, profile: Profile) -> Ver
         warnings.append(
             f"{path}: Kubernetes {named(profile.minor)} drops it{when}; the pods then have no group"
         )
+    if profile.rules == "podium":
+        last_waves = last_waves_of(neutral, view, profile.minor)
+        warnings += [f"{finding.field}: {finding.message}" for finding in last_waves]
     for path, template in template_documents(owner, document).items():
         pod = _pod(template, meta["namespace"], name)
         verdict = review(Request(operation=Operation.CREATE, object=pod), view, profile)

@@ -16,6 +16,7 @@ from podium.rules import fields, gang, podgroup, reserved
 from podium.rules.audit.groups import (
     differences,
 )
+from podium.rules.audit.templates import unresolved, unresolved_message
 from podium.rules.audit.tolerations import (
     contradicting,
     unreadable,
@@ -36,6 +37,7 @@ from podium.rules.podiumrules import (
     NAME_LENGTH,
     NAME_LIMIT,
     TEMPLATE_CLASS,
+    TEMPLATE_PRIORITY,
     TEMPLATE_SYSTEM_CLASS,
     TWO_GROUPS,
     UNLIKE_TEMPLATE,
@@ -229,6 +231,9 @@ def _judge_workload(case: RuleContext, new: Document) -> None:
         if not template.composite:
             _judge_mode(case, path, template.min_count, template.disruption_mode)
         name = template.priority_class_name
+        value = unresolved(case.view.classes, name, template.priority)
+        if value is not None:
+            breach(case, TEMPLATE_PRIORITY, f"{path}.priority", unresolved_message(template, value))
         if not name:
             continue
         field = f"{path}.priorityClassName"

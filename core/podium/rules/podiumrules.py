@@ -14,7 +14,7 @@ from podium.rules.audit.groups import (
     SYSTEM_CLASS_ON_GROUP,
 )
 from podium.rules.audit.members import MEMBERSHIP_CONFLICT
-from podium.rules.audit.templates import TEMPLATE_CLASS_MISSING
+from podium.rules.audit.templates import TEMPLATE_CLASS_MISSING, TEMPLATE_PRIORITY_UNRESOLVED
 from podium.rules.audit.tolerations import (
     TOLERATION_CONTRADICTS,
     TOLERATION_UNREADABLE,
@@ -144,6 +144,12 @@ TEMPLATE_CLASS = OwnRule(
     RuleLevel.WARN,
     (_WORKLOAD_CREATED,),
 )
+TEMPLATE_PRIORITY = OwnRule(
+    RuleRemedy(TEMPLATE_PRIORITY_UNRESOLVED, "Name a class that has this value in the template."),
+    RuleLevel.WARN,
+    RuleLevel.WARN,
+    (_WORKLOAD_CREATED,),
+)
 TEMPLATE_SYSTEM_CLASS = OwnRule(
     RuleRemedy(SYSTEM_CLASS_ON_GROUP, f"Name a class of at most {priority.HIGHEST_USER_PRIORITY}."),
     RuleLevel.WARN,
@@ -151,7 +157,10 @@ TEMPLATE_SYSTEM_CLASS = OwnRule(
     (_WORKLOAD_CREATED,),
 )
 UNLIKE_TEMPLATE = OwnRule(
-    RuleRemedy(GROUP_UNLIKE_TEMPLATE, "Use the template's values, or change the template."),
+    RuleRemedy(
+        GROUP_UNLIKE_TEMPLATE,
+        "Use the template's values. Name a class in a template that has only a priority.",
+    ),
     RuleLevel.WARN,
     RuleLevel.WARN,
     (_GROUP_CREATED,),
@@ -182,6 +191,7 @@ OWN_RULES = (
     BASIC_MODE,
     CHILD_MODE,
     TEMPLATE_CLASS,
+    TEMPLATE_PRIORITY,
     TEMPLATE_SYSTEM_CLASS,
     UNLIKE_TEMPLATE,
     TWO_GROUPS,

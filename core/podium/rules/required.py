@@ -14,7 +14,7 @@ from podium.api.selectors import selector_of
 from podium.rules import fields, metadata
 from podium.rules.admission import generated_name
 from podium.rules.decoding import WrongTypeError, decode
-from podium.rules.fields import FieldError, refusal
+from podium.rules.fields import FieldError, RuleRemedy, refusal
 from podium.rules.specs import fields_of, required_of, specs, validates_pods
 
 MISSING = refusal(
@@ -23,6 +23,13 @@ MISSING = refusal(
     why="The server refuses the object. An empty text, list or number counts as absent.",
     source="Kubernetes API server: validation",
     fix="Set the field.",
+)
+# A patch has these fields least often, because it has only the name of an object and what it changes.
+_LEFT_OUT = ("selector", "image")
+_IN_PATCH = RuleRemedy(
+    MISSING.rule,
+    "Set the field. The object looks like a kustomize patch. If it is one, build it first: kubectl kustomize "
+    "DIR | podium admit -f -",
 )
 SELECTOR = refusal(
     "selector-mismatch",
@@ -56,6 +63,10 @@ def missing(document: Mapping[str, Any], minor: int) -> list[FieldError]:
     absent = [
         error for part in specs(document) for error in _missing(part.value, part.kind, part.path, minor)
     ]
+    for at, error in enumerate(absent):
+        if error.field.rpartition(".")[2] in _LEFT_OUT:
+            absent[at] = error._replace(cause=_IN_PATCH)
+            break
     if document["apiVersion"] not in _GROUPS or kind not in (*_SELECTING, *_JOBS):
         return absent
     # The server looks at the template last.

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from podium.api.core import (
     Container,
     Node,
@@ -22,6 +24,7 @@ from podium.api.foreign import KueueWorkload, KueueWorkloadSpec, PodOwner
 from podium.api.foreigngroups import ForeignGroup, ForeignGroupSpec
 from podium.api.groups import GROUP_LABEL, DisruptionMode, PodGroup, Template, TemplateRef, Workload
 from podium.api.meta import ObjectMeta, OwnerReference
+from podium.api.podcreators import JobRun
 from podium.audit.report import AuditReport
 from podium.audit.run import audit
 from podium.cluster.state import ClusterState, Readable
@@ -37,6 +40,14 @@ def cluster(*objects: Readable, unread: Mapping[str, str] | None = None, native:
     for each in objects:
         state.apply(each)
     return state
+
+
+def stored(*objects: Readable) -> list[Readable]:
+    """Return copies of objects with the UID that a server gives."""
+    return [
+        msgspec.structs.replace(each, metadata=msgspec.structs.replace(each.metadata, uid="stored"))
+        for each in objects
+    ]
 
 
 def report(*objects: Readable, kubernetes: str = "1.37", **options: object) -> AuditReport:
@@ -224,6 +235,7 @@ def owner(
     podium: str = "",
     scheduler: str | None = None,
     number: int | None = 1,
+    run: JobRun | None = None,
     uid: str | None = None,
     suspended: bool = False,
     finished: bool = False,
@@ -242,6 +254,7 @@ def owner(
         metadata=ObjectMeta(name=name, namespace=NS, ownerReferences=refs, uid=uid),
         templates={path: template},
         pods={} if number is None else {path: number},
+        runs={} if run is None else {path: run},
         gangs=1,
         suspended=suspended,
         finished=finished,

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.allocation.asking import records
 from tests.support.allocation.clusters import NODES, cluster, countable
-from tests.support.audit.builders import NS, findings, node
-from tests.support.audit.builders import cluster as stored
+from tests.support.audit.builders import NS, findings, node, stored
+from tests.support.audit.builders import cluster as manifests
 from tests.support.devices.modelled import model, modelled
 from tests.support.devices.scene import claim, device_class
 
@@ -21,7 +21,7 @@ from podium.api.reads import Kind
 from podium.cel import process
 from podium.cel.nodes import UnansweredSelectorError
 from podium.cel.selector import CompiledSelector, Evaluations, compile_selector, evaluate_devices
-from podium.cluster.state import ClusterState
+from podium.cluster.state import ClusterState, Readable
 from podium.rules.audit.publisheddevices import PublishedDevices
 from podium.schedulerplugin.deadline import NEVER
 from podium.schedulerplugin.devices import AllocationError, Allocator, DeviceUsage, default_gates
@@ -31,6 +31,11 @@ DEVICE_KINDS = (Kind.RESOURCE_CLAIM, Kind.DEVICE_CLASS, Kind.RESOURCE_SLICE)
 LABELS = {NODES[0]: {"zone": "z1"}, NODES[1]: {"zone": "z2"}}
 CASES = st.integers(0, 2**32).map(lambda seed: (cluster if seed % 2 else countable)(Random(seed)))
 MINORS = st.sampled_from([36, 37])
+
+
+def dump(*objects: Readable) -> ClusterState:
+    """Put objects as a server stores them into one State."""
+    return manifests(*stored(*objects))
 
 
 class Empty:
@@ -43,7 +48,6 @@ class Empty:
         self.claims = records(ResourceClaim, case["claims"])
         for number, each in enumerate(self.slices):
             each.metadata.name = f"{each.metadata.name}-{number}"
-            each.metadata.uid = "stored"
         for wanted in self.claims:
             wanted.metadata.namespace = NS
 
@@ -52,7 +56,7 @@ class Empty:
         nodes = [node(name) for name in NODES]
         for each in nodes:
             each.metadata.labels = LABELS[each.metadata.name or ""]
-        return stored(*nodes, *self.slices, *self.classes, *self.claims)
+        return dump(*nodes, *self.slices, *self.classes, *self.claims)
 
     def found(self, rule: str) -> set[str]:
         """Return the names of the claims that a rule finds."""
@@ -132,7 +136,7 @@ def test_kinds_that_were_not_read_give_no_finding(rule: str, kinds: tuple[Kind, 
     """Two kinds are missing in dumps of older versions, and in lists of kubectl."""
     broken = claim("c", count=9, selectors=model('== "z"'))
     broken.metadata.namespace = NS
-    state = stored(node("n0"), broken, device_class(expression="false"), modelled("n0", "a"))
+    state = dump(node("n0"), broken, device_class(expression="false"), modelled("n0", "a"))
     state.unread = dict.fromkeys(kinds, "not in the input")
     assert findings(rule, state) == []
 
@@ -141,7 +145,7 @@ def test_manifests_without_a_server_give_no_finding() -> None:
     """A folder may hold one class, and a claim that names another class of the cluster."""
     wanted = msgspec.structs.replace(claim("c", requested="tpu"))
     wanted.metadata.uid = None
-    assert findings("device-class-missing", stored(wanted, device_class())) == []
+    assert findings("device-class-missing", manifests(wanted, device_class())) == []
 
 
 @pytest.mark.parametrize(
@@ -151,7 +155,7 @@ def test_a_limit_ends_the_check_without_a_finding(limits: dict[str, int]) -> Non
     """Whatever was not evaluated counts as a match."""
     wanted = claim("c", count=2, selectors=model('== "z"'))
     slices = [modelled(f"n{at}", *"aaaa") for at in range(100)]
-    state = stored(*(node(f"n{at}") for at in range(100)), wanted, device_class(), *slices)
+    state = dump(*(node(f"n{at}") for at in range(100)), wanted, device_class(), *slices)
     published = PublishedDevices(state, 37, **limits)
     (request,) = wanted.spec.devices.requests or []
     assert request.exactly is not None
@@ -171,7 +175,7 @@ def test_costly_selectors_are_evaluated_on_few_devices(monkeypatch: pytest.Monke
     text = "x" * 1000
     costly = f'"{text}".split("").exists(c, "{text}".contains(c + "y"))'
     slices = [modelled(f"n{at}", *("a" * 10)) for at in range(100)]
-    state = stored(node("n0"), device_class(expression=costly), *slices)
+    state = dump(node("n0"), device_class(expression=costly), *slices)
     published = PublishedDevices(state, 37, effort=200_000)
     assert not list(published.class_flaws("gpu"))
     assert 0 < len(calls) < 30
@@ -187,7 +191,7 @@ def test_a_selector_without_a_result_is_named_and_counts_as_a_match(monkeypatch:
         return evaluate_devices(expression, *rest)
 
     monkeypatch.setattr(process, "evaluate", evaluate)
-    state = stored(node("n0"), claim("c", selectors=selectors), device_class(), modelled("n0", "a"))
+    state = dump(node("n0"), claim("c", selectors=selectors), device_class(), modelled("n0", "a"))
     assert findings("claim-unsatisfiable", state) == []
     (finding,) = findings("device-selector-unmatched", state)
     assert (finding.message, finding.fix) == (
@@ -204,7 +208,7 @@ def test_the_selector_that_left_no_effort_for_others_is_named(
     monkeypatch.setattr("podium.rules.audit.devices.PublishedDevices", limited)
     costly = [*model('== "a"'), {"cel": {"expression": "lists.range(30000).sum() > 0"}}]
     slices = [modelled("n0", *"aaaaaaaa")]
-    state = stored(node("n0"), device_class(), claim("c", selectors=costly), *slices)
+    state = dump(node("n0"), device_class(), claim("c", selectors=costly), *slices)
     (found,) = findings(rule, state)
     assert found.object.name == "c"
     assert found.field == "spec.devices.requests[0].exactly.selectors[1].cel.expression"

@@ -19,6 +19,7 @@ from tests.support.audit.builders import (
     pods,
     priority_class,
     report,
+    stored,
     workload,
 )
 from tests.support.audit.cases import classes, gangs, groups, members, neighbours, templates, tolerations
@@ -257,8 +258,10 @@ def test_a_part_of_the_cluster_disables_what_concludes_from_absence() -> None:
                 "composite-too-few-children",
                 "device-class-missing",
                 "device-selector-unmatched",
+                "gang-last-wave",
                 "gang-too-few-pods",
                 "group-missing",
+                "group-unread",
                 "template-group-missing",
                 "template-too-few-pods",
             ],
@@ -304,6 +307,37 @@ def test_the_minor_comes_from_the_newest_kubelet(versions: list[str | None], cho
     nodes = [node(f"n-{index}", kubelet=each) for index, each in enumerate(versions)]
     assert choose_minor(cluster(*nodes)) == chosen
     assert choose_minor(cluster(Node())) == ("1.37", "assumed, because no node has a version")
+
+
+# NVIDIA/k8s-dra-driver-gpu: a vendored test file has a Node of Kubernetes 1.11, with a UID.
+OLD = node(kubelet="v1.11.0")
+NO_CLUSTER = "assumed, because the input is no cluster, so its kubelet 1.11 does not count"
+NEAREST = "the newest kubelet of 1 node is 1.11; the nearest known minor"
+
+
+@pytest.mark.parametrize(
+    ("objects", "chosen"),
+    [
+        ([*stored(OLD), owner()], ("1.37", NO_CLUSTER)),
+        ([OLD, pod("a", node=None)], ("1.37", NO_CLUSTER)),
+        ([*stored(OLD, owner()), pod("a", node=None), priority_class("gold")], ("1.37", NO_CLUSTER)),
+        (
+            [OLD, pod_group(version="v1alpha2")],
+            ("1.36", "no other minor serves"),
+        ),
+        ([node("n", kubelet="v1.36.0"), owner()], ("1.36", "the newest kubelet of 1 node")),
+        ([*stored(OLD, owner(), pod("a", node=None)), priority_class("gold")], ("1.35", NEAREST)),
+        ([OLD, pod("a")], ("1.35", NEAREST)),
+        (stored(OLD), ("1.35", NEAREST)),
+    ],
+    ids=[
+        *("a stored node among manifests", "a node of a manifest", "few stored objects", "v1alpha2"),
+        *("a known minor", "a dump and a manifest", "a node with a pod", "nodes alone"),
+    ],
+)
+def test_an_old_node_among_manifests_has_no_say(objects: list[Readable], chosen: tuple[str, str]) -> None:
+    minor, why = choose_minor(cluster(*objects))
+    assert (minor, why[: len(chosen[1])]) == chosen
 
 
 @pytest.mark.parametrize(

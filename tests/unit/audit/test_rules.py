@@ -1,7 +1,15 @@
 """Every rule of the audit against its table of cases, and against kinds that could not be read."""
 
 import pytest
-from tests.support.audit.builders import cluster, findings, pod, priority_class
+from tests.support.audit.builders import (
+    cluster,
+    findings,
+    group_template,
+    pod,
+    pod_group,
+    priority_class,
+    workload,
+)
 from tests.support.audit.cases import (
     claims,
     classes,
@@ -44,7 +52,7 @@ CASES = [case for module in MODULES for case in module.CASES]
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{case.rule}: {case.name}" for case in CASES])
 def test_rule_finds_what_it_must_and_nothing_else(case: Case) -> None:
-    found = findings(case.rule, cluster(*case.objects), case.kubernetes)
+    found = findings(case.rule, cluster(*case.objects, unread=case.unread), case.kubernetes)
     assert [(str(each.object), each.field) for each in found] == [
         (ref, field) for ref, field, _ in case.expected
     ]
@@ -84,7 +92,7 @@ def test_a_kind_that_is_looked_at_too_is_named_and_does_not_stop_the_rule(check:
 def test_every_finding_says_what_to_do_and_is_the_rules_own() -> None:
     rules = {rule.id: rule for rule in RULES}
     for case in CASES:
-        for each in findings(case.rule, cluster(*case.objects), case.kubernetes):
+        for each in findings(case.rule, cluster(*case.objects, unread=case.unread), case.kubernetes):
             assert each.rule == case.rule
             assert each.severity is rules[case.rule].severity
             assert each.fix
@@ -108,3 +116,38 @@ def test_an_unused_class_is_deleted_only_where_it_exists(uid: str | None, fix: s
     gold.metadata.uid = uid
     (found,) = findings("class-unused", cluster(gold, pod("a")))
     assert found.fix == fix
+
+
+@pytest.mark.parametrize(
+    ("class_name", "fix"),
+    [
+        (
+            "gold",
+            "kubectl delete podgroup.scheduling.k8s.io train -n team-a --wait=false; its controller",
+        ),
+        (
+            "",
+            "name a class of value 1000 in template workers (recreate Workload team-a/w), because",
+        ),
+    ],
+)
+def test_a_group_is_recreated_from_its_template_if_that_can_work(class_name: str, fix: str) -> None:
+    made = workload(group_template(class_name=class_name, priority=1000), name="w")
+    gold = priority_class("gold", 1000)
+    (found,) = findings("group-unlike-template", cluster(gold, made, pod_group(template=("w", "workers"))))
+    assert found.fix.startswith(fix)
+
+
+@pytest.mark.parametrize(
+    ("priority", "fix"),
+    [
+        (1000, "set spec.podGroupTemplates[0].priorityClassName: gold"),
+        (
+            5,
+            "create a PriorityClass with value: 5 and name it in spec.podGroupTemplates[0].priorityClassName",
+        ),
+    ],
+)
+def test_a_class_of_the_value_is_named_if_there_is_one(priority: int, fix: str) -> None:
+    state = cluster(priority_class("gold", 1000), workload(group_template(priority=priority)))
+    assert [each.fix for each in findings("template-priority-unresolved", state)] == [fix]

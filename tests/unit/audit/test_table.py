@@ -13,7 +13,7 @@ def test_ids_are_kebab_case_and_each_rule_has_a_reason_and_a_source() -> None:
         assert rule.title
         assert rule.why
         assert rule.source
-        assert rule.needs
+        assert rule.needs or rule.id == "group-unread"  # It reports that a kind was not read.
 
 
 def test_rules_are_in_order_of_severity() -> None:
@@ -68,9 +68,11 @@ def test_every_severity_is_what_was_promised() -> None:
             "default-class-duplicate",
             "default-class-missing",
             "default-class-newer",
+            "gang-last-wave",
             "gang-too-few-pods",
             "group-straddles-domains",
             "group-unlike-template",
+            "group-unread",
             "inferred-priority-differs",
             "job-gang-by-shape",
             "job-scheduling-gated",
@@ -81,6 +83,7 @@ def test_every_severity_is_what_was_promised() -> None:
             "preemption-policy-differs",
             "system-class-on-group",
             "template-class-missing",
+            "template-priority-unresolved",
             "template-priority-written",
             "template-scheduler-unknown",
             "toleration-prefix",

@@ -198,3 +198,99 @@ def test_a_plan_that_cannot_be_judged_has_its_own_exit_code(
     (tmp_path / "input.yaml").write_text(CLAIMING, "utf-8")
     done = call(f"podium whatif -f input.yaml {target} -o json", tmp_path)
     assert (done.code, json.loads(done.stdout)["outcome"]) == (code, outcome), done.stderr
+
+
+# kubernetes/kubernetes#140984: a DaemonSet's pod among pods of its priority.
+CROWDED = """
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+status:
+  allocatable: {cpu: "4", memory: 8Gi, pods: "110"}
+  conditions: [{type: Ready, status: "True"}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop}
+spec: {nodeName: n1, priority: 0, containers: [{name: c, resources: {requests: {cpu: "3"}}}]}
+status: {phase: Running}
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: log-x
+  namespace: shop
+  ownerReferences: [{apiVersion: apps/v1, kind: KIND, name: log, uid: d, controller: true}]
+spec: {priority: PRIORITY, containers: [{name: c, resources: {requests: {cpu: "CPU"}}}]}
+status:
+  phase: Pending
+  conditions: [{type: PodScheduled, status: "False", reason: Unschedulable, message: Insufficient cpu}]
+"""
+HIGHER = (
+    "to do: name a class above the pods of its node in the template of DaemonSet log, because its pod can "
+    "run on no other node"
+)
+PLAN = "to do: podium whatif --pod shop/log-x lists"
+
+
+@pytest.mark.parametrize(
+    ("values", "shown", "hidden"),
+    [
+        (("DaemonSet", "0", "2"), [HIGHER, f"{PLAN} the reasons by node"], "victims"),
+        (("ReplicaSet", "0", "2"), [f"{PLAN} the reasons by node"], "a class above"),
+        (
+            ("ReplicaSet", "9", "2"),
+            [f"{PLAN} the victims, the spared units, and the reasons by node"],
+            "a class above",
+        ),
+        (("ReplicaSet", "9", "1"), ["It fits without preemption"], PLAN),
+    ],
+    ids=["of a DaemonSet", "of a ReplicaSet", "with victims", "with room"],
+)
+def test_why_gives_only_advice_that_helps(
+    values: tuple[str, str, str], shown: list[str], hidden: str, tmp_path: Path
+) -> None:
+    """The plan has no victims to list if nothing has a lower priority."""
+    text = CROWDED
+    for word, value in zip(("KIND", "PRIORITY", "CPU"), values, strict=True):
+        text = text.replace(word, value)
+    (tmp_path / "input.yaml").write_text(text, "utf-8")
+    words = " ".join(call("podium why pod shop/log-x -f input.yaml", tmp_path).stdout.split())
+    for each in shown:
+        assert each in words
+    assert hidden not in words
+
+
+# kserve, argo and flyte keep patches in folders whose kustomizations are elsewhere.
+DEPLOYMENT_PATCH = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: manager, namespace: kserve}
+spec: {template: {spec: {containers: [{name: manager, resources: {limits: {cpu: 100m}}}]}}}
+"""
+JOB_PATCH = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: setup, namespace: kserve}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: setup, tty: true}]}}}
+"""
+BUILD = (
+    "The object looks like a kustomize patch. If it is one, build it first: kubectl kustomize DIR | podium "
+    "admit -f -"
+)
+
+
+@pytest.mark.parametrize(
+    ("patch", "field"),
+    [
+        (DEPLOYMENT_PATCH, "spec.selector"),
+        (JOB_PATCH, "spec.template.spec.containers[0].image"),
+    ],
+    ids=["Deployment", "Job"],
+)
+def test_a_refused_object_that_may_be_a_patch_says_so_once(patch: str, field: str, tmp_path: Path) -> None:
+    (tmp_path / "input.yaml").write_text(patch, "utf-8")
+    done = call("podium admit -f input.yaml -o json", tmp_path)
+    (result,) = json.loads(done.stdout)["results"]
+    fixes = [(each["field"], each["fix"]) for each in result["findings"] if "kustomize" in each["fix"]]
+    assert (done.code, result["code"], fixes) == (3, 422, [(field, f"Set the field. {BUILD}")])

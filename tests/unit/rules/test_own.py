@@ -222,6 +222,33 @@ class TestTemplates:
         assert verdict.allowed
         assert rules_of(verdict) == ["template-class-missing"]
 
+    @pytest.mark.parametrize(
+        ("fields", "message"),
+        [
+            ({}, "it names no class, which gives 0. Groups of template workers have priority 0"),
+            (
+                {"priorityClassName": GOLD},
+                f"class {GOLD} has 1000. Groups of template workers have priority 1000",
+            ),
+        ],
+    )
+    def test_priority_without_its_class(self, fields: dict[str, Any], message: str) -> None:
+        """The API server stores it, and refuses a group that repeats it."""
+        document = workload({"podGroupTemplates": [template(priority=500, **fields)]})
+        verdict = create(document, by=PODIUM)
+        assert verdict.allowed
+        (warning,) = verdict.warnings
+        assert warning == (
+            f"spec.podGroupTemplates[0].priority: priority 500 is set, but {message}, or are refused if they "
+            "repeat 500."
+        )
+        assert rules_of(verdict) == ["template-priority-unresolved"]
+
+    @pytest.mark.parametrize("fields", [{"priority": 0}, {"priority": 1000, "priorityClassName": GOLD}])
+    def test_priority_of_its_class(self, fields: dict[str, Any]) -> None:
+        document = workload({"podGroupTemplates": [template(**fields)]})
+        assert rules_of(create(document, by=PODIUM)) == []
+
     def test_system_class(self) -> None:
         document = workload({"podGroupTemplates": [template(priorityClassName="system-node-critical")]})
         assert rules_of(create(document, by=PODIUM)) == ["system-class-on-group"]

@@ -129,6 +129,25 @@ def test_the_field_is_kept_with_its_gate(kind: str, gate: str) -> None:
         assert len(verdict.warnings) == number
 
 
+@pytest.mark.parametrize(
+    ("completions", "rules", "warned"), [(5, "podium", 1), (8, "podium", 0), (5, "upstream", 0)]
+)
+def test_a_last_wave_that_is_smaller_than_min_count_is_a_warning(
+    completions: int, rules: str, warned: int
+) -> None:
+    """kai-scheduler/KAI-Scheduler#1347: the last pod comes alone and waits forever."""
+    template: Document = {"spec": {"schedulingGroup": {"podGroupName": "g"}}}
+    spec = {"parallelism": 4, "completions": completions, "template": template}
+    made = stored(group({"schedulingPolicy": {"gang": {"minCount": 4}}}))
+    verdict = judge(owner("batch/v1", "Job", spec), made, rules=rules)
+    message = (
+        "spec.completions: the last wave of its pods has 1 pod, but minCount of PodGroup default/g is 4. If "
+        "the pods of a wave end together, the last ones are never scheduled."
+    )
+    assert verdict.warnings == [message] * warned
+    assert verdict.allowed
+
+
 def test_fields_of_pods_are_named_where_the_kind_has_them() -> None:
     clique = {"name": "a", "spec": {"podSpec": {"priorityClassName": "nope", "containers": []}}}
     document = owner("grove.io/v1alpha1", "PodCliqueSet", {"template": {"cliques": [clique]}})

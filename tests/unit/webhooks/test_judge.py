@@ -730,7 +730,7 @@ BREACHES: list[tuple[str, Document, Document | None, str]] = [
                 {
                     "podGroupTemplates": [
                         template("a", priorityClassName="nope", disruptionMode="PodGroup"),
-                        template("b", priorityClassName="system-node-critical"),
+                        template("b", priorityClassName="system-node-critical", priority=5),
                     ]
                 },
                 "v1alpha2",

@@ -68,6 +68,7 @@ WITHOUT_POLICY = {
     podiumrules.MEMBER_PRIORITY: "compares a pod with its PodGroup",
     podiumrules.CHILD_MODE: "compares templates of a tree",
     podiumrules.TEMPLATE_CLASS: "looks for a PriorityClass",
+    podiumrules.TEMPLATE_PRIORITY: "looks for a PriorityClass",
     podiumrules.UNLIKE_TEMPLATE: "compares a PodGroup with its Workload",
     gang.WITHOUT_OWNER: "works out what made the pod",
 }

@@ -38,6 +38,9 @@ from podium.rules.rule import Rule
 from podium.stderr import say
 from podium.version import VERSION
 
+# The formats that say in the report for which release it is.
+_FOR_PEOPLE = ("table", "wide", "html")
+
 
 @click.command(
     epilog=examples(
@@ -157,7 +160,8 @@ class ReportPrinter:
         if before is not None:
             say("")
             say(f"podium: {written(datetime.now(UTC))}: the report has changed")
-        _say_minor(report, self._name)
+        if self._output.format not in _FOR_PEOPLE:
+            _say_minor(report, self._name)
         context = _context(self._files, loaded, self._judge.rules(triage), self._output)
         with collector_paused():
             text = render(report, self._output.format, context)

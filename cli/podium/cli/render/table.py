@@ -29,7 +29,9 @@ from podium.cli.render.words import (
     group_name,
     headline,
     holds,
+    is_of_another_release,
     read_line,
+    release_line,
     unchecked_line,
     unrun_line,
 )
@@ -58,6 +60,8 @@ def render_wide(report: AuditReport, context: Context) -> str:
 
 def _render(report: AuditReport, context: Context, layout: Layout) -> str:
     summary = report.summary
+    if is_of_another_release(summary):
+        layout.paragraph(release_line(summary))
     layout.paragraph(headline(summary), style="bold")
     if unchecked := unchecked_line(summary.notChecked):
         layout.paragraph(unchecked)
@@ -65,7 +69,8 @@ def _render(report: AuditReport, context: Context, layout: Layout) -> str:
     for line in aside_lines(summary):
         layout.paragraph(line)
     layout.paragraph(read_line(summary, context.input))
-    layout.paragraph(f"Kubernetes {summary.kubernetes}: {visible(summary.chosenBy)}.")
+    if not is_of_another_release(summary):
+        layout.paragraph(release_line(summary))
     _blocked(layout, "namespace", summary.blockedByNamespace)
     _blocked(layout, "owner", summary.blockedByOwner)
     layout.listing(

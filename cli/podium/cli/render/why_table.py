@@ -66,9 +66,12 @@ def _prospect(layout: Layout, prospect: Prospect, account: Account) -> None:
     _add_line(layout, prospect_line(prospect))
     for reason in prospect.nodeReasons:
         layout.paragraph(f"refused by {reason}", indent=_INDENT * 2, hang=_INDENT)
+    if prospect.outcome == "Fits":
+        return
     kind = "group" if account.object.kind != "Pod" else "pod"
     command = f"podium whatif --{kind} {account.object.namespace}/{account.object.name}"
-    _fix(layout, f"{command} lists the victims, the spared units, and the reasons by node")
+    units = "the victims, the spared units, and " if prospect.pods else ""
+    _fix(layout, f"{command} lists {units}the reasons by node")
 
 
 def _departures(layout: Layout, account: Account, now: datetime | None) -> None:

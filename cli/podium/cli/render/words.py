@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from podium.api.minors import NEAREST
 from podium.api.reads import Kind
 from podium.audit.report import (
     AuditSummary,
@@ -53,7 +54,7 @@ def _doubts(summary: AuditSummary) -> list[str]:
     doubts = []
     if summary.waiting:
         wait = "waits" if summary.waiting == 1 else "wait"
-        doubts.append(f"{count(summary.waiting, 'group')} {wait} for more pods")
+        doubts.append(f"{count(summary.waiting, 'group')} {wait}, or will wait, for more pods")
     if summary.waitingPods:
         wait = "waits" if summary.waitingPods == 1 else "wait"
         doubts.append(f"{count(summary.waitingPods, 'pod')} {wait} (podium why tells the reason)")
@@ -62,7 +63,19 @@ def _doubts(summary: AuditSummary) -> list[str]:
         doubts.append(f"{count(summary.strayPods, 'pod')} {names} a group that was not read")
     if not summary.objects.get(Kind.NODE):
         doubts.append("no node was read")
+    elif any(missing.kind == Kind.NODE for missing in summary.notChecked):
+        doubts.append("its nodes were not checked")
     return doubts
+
+
+def release_line(summary: AuditSummary) -> str:
+    """Return for which release the report is, and why."""
+    return f"Kubernetes {summary.kubernetes}: {visible(summary.chosenBy)}."
+
+
+def is_of_another_release(summary: AuditSummary) -> bool:
+    """Return whether the rules do not know the release of the input, which a reader must know first."""
+    return NEAREST in summary.chosenBy
 
 
 def blocked_parts(blocked: Blocked) -> list[str]:

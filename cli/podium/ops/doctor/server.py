@@ -90,7 +90,7 @@ def workload_api(facts: ClusterFacts) -> Iterator[DoctorCheck]:
     if readable:
         fact = (
             f"served natively as {listed(readable)}: GenericWorkload is on in the API server; the "
-            "gates of kube-scheduler are not visible"
+            "gates and profiles of kube-scheduler are not visible"
         )
         yield ok(name, fact)
     elif versions:

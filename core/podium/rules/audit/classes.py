@@ -112,8 +112,10 @@ def class_missing(survey: Survey) -> Iterator[AuditFinding]:
     for name in sorted(pods.keys() | groups.keys()):
         stored = {pod.spec.priority or 0 for pod in pods[name]} | {g.priority or 0 for g in groups[name]}
         value = str(min(stored)) if len(stored) == 1 else f"<one of {_values(stored)}>"
-        holders = _holders(pods[name], groups[name], live=survey.from_server)
-        if survey.from_server:
+        namers = [pod.metadata for pod in pods[name]] + [group.metadata for group in groups[name]]
+        absent = survey.absent(Kind.PRIORITY_CLASS, namers)
+        holders = _holders(pods[name], groups[name], live=absent)
+        if absent:
             message = (
                 f"it does not exist, but it is named by {holders}, with priority {_values(stored)}. "
                 "The API server refuses new objects that name it."
@@ -127,7 +129,7 @@ def class_missing(survey: Survey) -> Iterator[AuditFinding]:
             fix = f"add PriorityClass {name} to the input, or name another class"
         yield AuditFinding(
             CLASS_MISSING.finding(class_ref(name), "", message, fix),
-            f"create PriorityClass {name}, or name another class instead" if survey.from_server else fix,
+            f"create PriorityClass {name}, or name another class instead" if absent else fix,
         )
 
 

@@ -12,6 +12,7 @@ import msgspec
 from podium.api.claims import ClaimingPod
 from podium.api.devices import DEVICE_API, DeviceClaim, DeviceRequirement
 from podium.api.findings import ObjectRef, Severity
+from podium.api.meta import ObjectMeta
 from podium.api.reads import Kind
 from podium.cluster.reader import Name
 from podium.rules.audit.publisheddevices import PublishedDevices, RequestLack, SelectorFlaw
@@ -60,6 +61,7 @@ class _DeviceClaimPlace(NamedTuple):
     """A claim or a template, with the place of its `devices` and its content as a key."""
 
     ref: ObjectRef
+    metadata: ObjectMeta
     field: str
     devices: DeviceClaim
     key: bytes
@@ -68,7 +70,9 @@ class _DeviceClaimPlace(NamedTuple):
 def device_class_missing(survey: Survey) -> Iterator[AuditFinding]:
     """Find claims and templates whose classes do not exist."""
     classes = survey.view.device_classes
-    for each in _sources(survey) if _from_server(survey) else ():
+    for each in _sources(survey):
+        if not survey.absent(Kind.DEVICE_CLASS, [each.metadata]):
+            continue
         for field, requirement in _requirements(each):
             name = requirement.deviceClassName
             if name and name not in classes:
@@ -83,7 +87,9 @@ def claim_unsatisfiable(survey: Survey) -> Iterator[AuditFinding]:
     used = _used_templates(survey)
     published = PublishedDevices(survey.view, survey.minor)
     lacks: dict[bytes, RequestLack | None] = {}
-    for each in _sources(survey) if _from_server(survey) else ():
+    for each in _sources(survey):
+        if not all(survey.absent(kind, [each.metadata]) for kind in (Kind.NODE, Kind.RESOURCE_SLICE)):
+            continue
         if each.ref.kind == "ResourceClaimTemplate" and (each.ref.namespace, each.ref.name) not in used:
             continue
         names = [requirement.deviceClassName for _, requirement in _requirements(each)]
@@ -102,12 +108,16 @@ def claim_unsatisfiable(survey: Survey) -> Iterator[AuditFinding]:
 def selector_unmatched(survey: Survey) -> Iterator[AuditFinding]:
     """Find selectors of classes, claims and templates that match no published device."""
     published = PublishedDevices(survey.view, survey.minor)
-    for name in sorted(survey.view.device_classes):
+    for name, device_class in sorted(survey.view.device_classes.items()):
+        if not survey.absent(Kind.RESOURCE_SLICE, [device_class.metadata]):
+            continue
         ref = ObjectRef(DEVICE_API, "DeviceClass", "", name)
         for flaw in published.class_flaws(name):
             yield _selector_finding(ref, "spec", flaw, count(flaw.devices, "published device"))
     flaws: dict[bytes, list[tuple[str, str, SelectorFlaw]]] = {}
     for each in _sources(survey) if survey.read(Kind.RESOURCE_CLAIM) else ():
+        if not survey.absent(Kind.RESOURCE_SLICE, [each.metadata]):
+            continue
         if each.key not in flaws:
             flaws[each.key] = [
                 (
@@ -150,13 +160,6 @@ def _left_out(survey: Survey, published: PublishedDevices, rule: Rule) -> Iterat
                 return
 
 
-def _from_server(survey: Survey) -> bool:
-    """Return whether a server has stored the input, which then has all classes and nodes."""
-    view = survey.view
-    kinds = (view.resource_slices, view.device_classes, view.resource_claims)
-    return survey.from_server or any(each.metadata.uid for kind in kinds for each in kind.values())
-
-
 def _selector_finding(ref: ObjectRef, field: str, flaw: SelectorFlaw, devices: str) -> AuditFinding:
     place = f"{field}.selectors[{flaw.number}].cel.expression"
     error = " ".join(flaw.error.split())[:_ERROR]
@@ -187,14 +190,14 @@ def _sources(survey: Survey) -> Iterator[_DeviceClaimPlace]:
         key = _ENCODER.encode(devices)
         templates.add((namespace, key))
         ref = ObjectRef(DEVICE_API, "ResourceClaimTemplate", namespace, name)
-        yield _DeviceClaimPlace(ref, "spec.spec.devices", devices, key)
+        yield _DeviceClaimPlace(ref, template.metadata, "spec.spec.devices", devices, key)
     for (namespace, name), claim in sorted(view.resource_claims.items()):
         if claim.metadata.deletionTimestamp or (claim.status is not None and claim.status.allocation):
             continue
         key = _ENCODER.encode(claim.spec.devices)
         if claim.metadata.controller() is None or (namespace, key) not in templates:
             ref = ObjectRef(DEVICE_API, "ResourceClaim", namespace, name)
-            yield _DeviceClaimPlace(ref, "spec.devices", claim.spec.devices, key)
+            yield _DeviceClaimPlace(ref, claim.metadata, "spec.devices", claim.spec.devices, key)
 
 
 def _requirements(source: _DeviceClaimPlace) -> Iterator[tuple[str, DeviceRequirement]]:

@@ -13,6 +13,7 @@ from podium.api.reads import Kind
 from podium.groups.planned import group_creator
 from podium.rules.audit.commands import delete
 from podium.rules.audit.survey import AuditFinding, Survey
+from podium.rules.audit.templates import unresolved
 from podium.rules.rule import Rule
 from podium.text import count, listed, some
 
@@ -95,12 +96,13 @@ def group_missing(survey: Survey) -> Iterator[AuditFinding]:
             staying = each.staying
             names = some(pod.metadata.name or "" for pod in staying)
             owners = some(str(owner) for owner in survey.owners(staying)) or "the pods"
-            absent = "does not exist" if survey.from_server else "is not in the input"
+            absent = survey.absent(Kind.POD_GROUP, (pod.metadata for pod in staying))
+            problem = "does not exist" if absent else "is not in the input"
             yield AuditFinding(
                 GROUP_MISSING.finding(
                     each.ref,
                     "",
-                    f"it {absent}, but it is referenced by {count(len(staying), 'live pod')}: {names}.",
+                    f"it {problem}, but it is referenced by {count(len(staying), 'live pod')}: {names}.",
                     f"create PodGroup {each.key.name} in namespace {each.key.namespace}, "
                     f"or recreate {owners} without the reference",
                 )
@@ -144,14 +146,14 @@ def group_unlike_template(survey: Survey) -> Iterator[AuditFinding]:
             for field, have, want in differences(each.group, template)
         ]
         if unlike:
-            yield AuditFinding(
-                GROUP_UNLIKE_TEMPLATE.finding(
-                    each.ref,
-                    "spec",
-                    f"it differs from template {template.name} of {workload.ref}: {'; '.join(unlike)}.",
-                    f"{delete(each.ref)}; its controller recreates it from the template",
+            fix = f"{delete(each.ref)}; its controller recreates it from the template"
+            if unresolved(survey.view.classes, template.priority_class_name, template.priority) is not None:
+                fix = (
+                    f"name a class of value {template.priority} in template {template.name} (recreate "
+                    f"{workload.ref}), because no group gets a priority without its class; then {fix}"
                 )
-            )
+            message = f"it differs from template {template.name} of {workload.ref}: {'; '.join(unlike)}."
+            yield AuditFinding(GROUP_UNLIKE_TEMPLATE.finding(each.ref, "spec", message, fix))
 
 
 def basic_with_group_disruption(survey: Survey) -> Iterator[AuditFinding]:

@@ -60,6 +60,15 @@ TEMPLATE_GROUP_MISSING = Rule(
     source="kube-scheduler (GangScheduling, PreEnqueue)",
     needs=_OWNED_GROUPS,
 )
+GROUP_UNREAD = Rule(
+    id="group-unread",
+    severity=Severity.WARNING,
+    title="Pods or templates name PodGroups, and no PodGroup was read",
+    why="Nothing tells whether the groups exist. The API server accepts a reference to a group that does not "
+    "exist; the pods wait, without an event, until it appears. Each namespace has one finding.",
+    source="kube-scheduler (GangScheduling, PreEnqueue)",
+    needs=frozenset(),
+)
 TEMPLATE_TOO_FEW_PODS = Rule(
     id="template-too-few-pods",
     severity=Severity.ERROR,
@@ -160,6 +169,36 @@ def template_group_missing(survey: Survey) -> Iterator[AuditFinding]:
             message = f"{group} is not in the input. Without it the pods are never scheduled.{hint}"
             fix = f"add PodGroup {key.name} in namespace {key.namespace}, or correct {field}"
             yield AuditFinding(TEMPLATE_GROUP_MISSING.finding(each.owner.ref, field, message, fix))
+
+
+def group_unread(survey: Survey) -> Iterator[AuditFinding]:
+    """Find the namespaces whose pods or templates name groups, if not all PodGroups were read."""
+    if survey.read(Kind.POD_GROUP):
+        return
+    pods: Counter[GroupKey] = Counter(
+        {each.key: len(each.staying) for each in survey.groups if each.group is None and each.stored}
+    )
+    templates = {
+        key: [str(each.owner.ref) for each in members]
+        for key, members in survey.planned_members.items()
+        if key not in survey.view.groups and not _of_workload(survey, key)
+    }
+    namespaces: dict[str, set[GroupKey]] = {}
+    for key in (*pods, *templates):
+        namespaces.setdefault(key.namespace, set()).add(key)
+    reason = survey.view.unread.get(Kind.POD_GROUP, "")
+    for namespace, keys in namespaces.items():
+        live = sum(pods[key] for key in keys)
+        owners = [owner for key in keys for owner in templates.get(key, ())]
+        namers = [count(live, "live pod")] if live else []
+        namers += [f"{count(len(owners), 'template')} ({some(owners)})"] if owners else []
+        message = (
+            f"no PodGroup was read ({reason}), but PodGroups are named by {listed(namers)}: "
+            f"{some({key.name for key in keys})}. A pod whose group does not exist is never scheduled."
+        )
+        fix = "add the PodGroups to the input, or remove the references from pods and templates"
+        ref = ObjectRef("v1", "Namespace", "", namespace)
+        yield AuditFinding(GROUP_UNREAD.finding(ref, "", message, fix), fix)
 
 
 def template_too_few_pods(survey: Survey) -> Iterator[AuditFinding]:

@@ -18,9 +18,8 @@ from podium.api.devices import provided_resources
 from podium.api.findings import Finding, ObjectRef
 from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, PODIUM_GROUP, PodGroup
 from podium.api.membership import GroupKey, group_name
-from podium.api.meta import OwnerReference
+from podium.api.meta import ObjectMeta, OwnerReference
 from podium.api.minors import named, served_versions
-from podium.api.priority import SYSTEM_CLASSES
 from podium.api.reads import Kind
 from podium.cluster.reader import ClusterReader
 from podium.groups.divergence import Divergence, measure_divergence
@@ -141,6 +140,11 @@ class Survey:
 
     def __init__(self, view: ClusterReader, minor: int, *, selected: bool = False) -> None:
         self.view = view
+        # The kinds without a conclusion from absence, each with the reason.
+        self.unread = dict(view.unread)
+        nodes = [each.metadata for each in view.nodes.values()]
+        if nodes and _mostly_stored(nodes) and not is_populated(view):
+            self.unread.setdefault(Kind.NODE, "only a sample among manifests")
         self.minor = minor
         self.selected = selected
         self.kubernetes = named(minor)
@@ -159,19 +163,33 @@ class Survey:
 
     def read(self, kind: Kind) -> bool:
         """Return whether a kind was read: only then does an empty collection mean that none exist."""
-        return kind not in self.view.unread
+        return kind not in self.unread
 
     @cached_property
-    def from_server(self) -> bool:
-        """Return whether a server has stored the input: only then does an absent object not exist.
+    def of_cluster(self) -> bool:
+        """Return whether the input is from a cluster, perhaps with some manifests."""
+        return is_of_cluster(self.view)
 
-        A server gives each object a UID, and creates the system classes itself.
+    def absent(self, kind: Kind, namers: Iterable[ObjectMeta]) -> bool:
+        """Return whether an object of a kind does not exist if the input lacks it.
+
+        A folder of manifests may have objects that were exported from a cluster. Therefore a server has
+        stored most objects of the kind, and one of those that name the absent object or most of the others.
         """
+        return kind in self._stored_kinds and (any(each.uid for each in namers) or self.of_cluster)
+
+    @cached_property
+    def _stored_kinds(self) -> frozenset[Kind]:
+        """Return the kinds of objects that others name, if a server has stored most objects of the kind."""
         view = self.view
-        if not SYSTEM_CLASSES.keys().isdisjoint(view.classes):
-            return True
-        kinds = (view.classes, view.nodes, view.groups, view.workloads, view.owners, view.pods)
-        return any(each.metadata.uid for objects in kinds for each in objects.values())
+        named: dict[Kind, Iterable[ObjectMeta]] = {
+            Kind.PRIORITY_CLASS: (each.metadata for each in view.classes.values()),
+            Kind.POD_GROUP: (each.metadata for each in view.groups.values()),
+            Kind.NODE: (each.metadata for each in view.nodes.values()),
+            Kind.DEVICE_CLASS: (each.metadata for each in view.device_classes.values()),
+            Kind.RESOURCE_SLICE: (each.metadata for each in view.resource_slices.values()),
+        }
+        return frozenset(kind for kind, objects in named.items() if _mostly_stored(objects))
 
     def group_ref(self, key: GroupKey) -> ObjectRef:
         """Return the identity of a group that was not read, in the version that the audited minor serves."""
@@ -376,6 +394,26 @@ class Survey:
             each.divergence = divergence
             if each.sized and each.group.min_count is not None:
                 each.shortfall = self.capacity.shortfall(each.shapes, each.group.min_count)
+
+
+def is_of_cluster(view: ClusterReader) -> bool:
+    """Return whether a server has stored most namespaced objects of the input, so that it is no folder.
+
+    A folder of manifests may have classes and a Node of a cluster as samples, so these do not count.
+    """
+    kinds = (view.pods, view.groups, view.workloads, view.owners, view.resource_claims, view.claim_templates)
+    return _mostly_stored(each.metadata for objects in kinds for each in objects.values())
+
+
+def is_populated(view: ClusterReader) -> bool:
+    """Return whether the nodes are of a cluster: they have pods, or the input is of a cluster."""
+    return any(pod.spec.nodeName in view.nodes for pod in view.pods.values()) or is_of_cluster(view)
+
+
+def _mostly_stored(objects: Iterable[ObjectMeta]) -> bool:
+    """Return whether a server, which gives each object a UID, has stored most objects, or there are none."""
+    stored = Counter(bool(metadata.uid) for metadata in objects)
+    return stored[True] > stored[False] or not stored
 
 
 def topmost_owners(view: ClusterReader, pods: Iterable[Pod]) -> list[ObjectRef]:

@@ -14,6 +14,7 @@ from podium.rules.audit import (
     gangs,
     gated,
     groups,
+    lastwave,
     members,
     neighbours,
     planned,
@@ -87,6 +88,7 @@ CHECKS: tuple[AuditCheck, ...] = (
     AuditCheck(planned.TEMPLATE_SCHEDULER_MIXED, planned.template_scheduler_mixed),
     AuditCheck(planned.TEMPLATE_GROUP_MISSING, planned.template_group_missing, misled_by=_SELECTION),
     AuditCheck(planned.TEMPLATE_TOO_FEW_PODS, planned.template_too_few_pods, misled_by=_SELECTION),
+    AuditCheck(planned.GROUP_UNREAD, planned.group_unread, misled_by=_SELECTION),
     AuditCheck(divergent.PREEMPTION_POLICY_DIFFERS, divergent.preemption_policy_differs),
     AuditCheck(members.POD_OLDER_THAN_GROUP, members.pod_older_than_group),
     AuditCheck(members.MEMBERSHIP_CONFLICT, members.membership_conflict),
@@ -95,6 +97,9 @@ CHECKS: tuple[AuditCheck, ...] = (
         gangs.gang_too_few_pods,
         _GROUPS,
         misled_by=_SELECTION,
+    ),
+    AuditCheck(
+        lastwave.GANG_LAST_WAVE, lastwave.gang_last_wave, _GROUPS | _WORKLOADS | {Kind.POD}, _SELECTION
     ),
     AuditCheck(topology.GROUP_STRADDLES_DOMAINS, topology.group_straddles_domains),
     AuditCheck(groups.GROUP_UNLIKE_TEMPLATE, groups.group_unlike_template),
@@ -115,6 +120,7 @@ CHECKS: tuple[AuditCheck, ...] = (
     AuditCheck(tolerations.TOLERATION_WITHOUT_EFFECT, tolerations.toleration_without_effect),
     AuditCheck(tolerations.TOLERATION_CONTRADICTS, tolerations.toleration_prefix),
     AuditCheck(templates.TEMPLATE_CLASS_MISSING, templates.template_class_missing, _WORKLOADS),
+    AuditCheck(templates.TEMPLATE_PRIORITY_UNRESOLVED, templates.template_priority_unresolved, _CLASSES),
     AuditCheck(templates.TEMPLATE_PRIORITY_WRITTEN, templates.template_priority_written),
     AuditCheck(
         devices.SELECTOR_UNMATCHED,

@@ -1,8 +1,11 @@
 """Rules about pod templates: problems of their next pod, reported before it is created."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from podium.api.findings import ObjectRef, Severity
+from podium.api.core import PriorityClass
+from podium.api.findings import Severity
+from podium.api.foreign import PodOwner
+from podium.api.groups import Template, Workload
 from podium.api.priority import resolve
 from podium.api.reads import Kind
 from podium.groups.planned import made_by_people
@@ -28,13 +31,22 @@ TEMPLATE_PRIORITY_WRITTEN = Rule(
     source="kubernetes/kubernetes#102724",
     needs=frozenset({Kind.OWNER}),
 )
+TEMPLATE_PRIORITY_UNRESOLVED = Rule(
+    id="template-priority-unresolved",
+    severity=Severity.WARNING,
+    title="A template of groups has a priority that its class does not have",
+    why="A group gets the value of its class, or of the default class. The API server stores any priority in "
+    "the template of a Workload, and refuses a PodGroup that repeats it.",
+    source="kube-apiserver 1.36.3 and 1.37.0 (run): Priority admission",
+    needs=frozenset({Kind.WORKLOAD}),
+)
 
 
 def template_class_missing(survey: Survey) -> Iterator[AuditFinding]:
     """Find pod templates, and templates of Workloads, whose class cannot be resolved."""
-    for ref, field, name in _template_classes(survey):
+    for source, field, name in _template_classes(survey):
         if resolve(survey.view.classes, name) is None:
-            if survey.from_server:
+            if survey.absent(Kind.PRIORITY_CLASS, [source.metadata]):
                 message = "does not exist: the API server refuses pods and groups of this template."
                 fix = f"{create_class(name, '<integer>')}; or name another class"
                 remedy = f"create PriorityClass {name}, or name another class where it is named"
@@ -45,7 +57,8 @@ def template_class_missing(survey: Survey) -> Iterator[AuditFinding]:
                 )
                 fix = remedy = f"add PriorityClass {name} to the input, or name another class"
             yield AuditFinding(
-                TEMPLATE_CLASS_MISSING.finding(ref, field, f"PriorityClass {name} {message}", fix), remedy
+                TEMPLATE_CLASS_MISSING.finding(source.ref, field, f"PriorityClass {name} {message}", fix),
+                remedy,
             )
 
 
@@ -73,12 +86,51 @@ def template_priority_written(survey: Survey) -> Iterator[AuditFinding]:
             )
 
 
-def _template_classes(survey: Survey) -> Iterator[tuple[ObjectRef, str, str]]:
+def template_priority_unresolved(survey: Survey) -> Iterator[AuditFinding]:
+    """Find templates of Workloads whose integer no group can get."""
+    for workload in survey.view.workloads.values():
+        for path, template in workload.templates.items():
+            value = unresolved(survey.view.classes, template.priority_class_name, template.priority)
+            if value is not None:
+                message = unresolved_message(template, value)
+                fix = _class_fix(survey, f"{path}.priorityClassName", template.priority or 0)
+                field = f"{path}.priority"
+                yield AuditFinding(TEMPLATE_PRIORITY_UNRESOLVED.finding(workload.ref, field, message, fix))
+
+
+def unresolved(classes: Mapping[str, PriorityClass], name: str, priority: int | None) -> int | None:
+    """Return the value that a group of a class gets in place of `priority`.
+
+    None if it gets `priority`, or if the class does not exist.
+    """
+    found = resolve(classes, name) if priority is not None else None
+    return found.value if found is not None and found.value != priority else None
+
+
+def unresolved_message(template: Template, value: int) -> str:
+    """Return what happens to the groups of a template, which get `value`."""
+    name = template.priority_class_name
+    named = f"class {name} has" if name else "it names no class, which gives"
+    return (
+        f"priority {template.priority} is set, but {named} {value}. Groups of template {template.name} have "
+        f"priority {value}, or are refused if they repeat {template.priority}."
+    )
+
+
+def _class_fix(survey: Survey, field: str, value: int) -> str:
+    """Return how to name a class of a value in a field."""
+    names = sorted(name for name, each in survey.view.classes.items() if (each.value or 0) == value)
+    if names:
+        return f"set {field}: {names[0]}"
+    return f"create a PriorityClass with value: {value} and name it in {field}"
+
+
+def _template_classes(survey: Survey) -> Iterator[tuple[PodOwner | Workload, str, str]]:
     for owner in made_by_people(survey.view.owners):
         for path, template in owner.templates.items():
             if template.spec is not None and template.spec.priorityClassName:
-                yield owner.ref, f"{owner.spec_path(path)}.priorityClassName", template.spec.priorityClassName
+                yield owner, f"{owner.spec_path(path)}.priorityClassName", template.spec.priorityClassName
     for workload in survey.view.workloads.values():
         for path, group in workload.templates.items():
             if group.priority_class_name:
-                yield workload.ref, f"{path}.priorityClassName", group.priority_class_name
+                yield workload, f"{path}.priorityClassName", group.priority_class_name

@@ -4,7 +4,7 @@ A case without expectations is a negative one. Expectations are (object, field, 
 order of the report.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tests.support.audit.builders import priority_class
@@ -14,7 +14,6 @@ from podium.cluster.state import Readable
 GROUP = "PodGroup team-a/train"
 GOLD = priority_class("gold", 1000)
 SILVER = priority_class("silver", 500)
-# Its presence shows that a server stored the input.
 SYSTEM = priority_class("system-cluster-critical", 2000000000)
 
 
@@ -26,3 +25,4 @@ class Case(NamedTuple):
     objects: list[Readable]
     expected: Sequence[tuple[str, str, str]] = ()
     kubernetes: str = "1.37"
+    unread: Mapping[str, str] = {}

@@ -1,22 +1,51 @@
 """Cases for the rules about PriorityClasses."""
 
-from tests.support.audit.builders import group_template, owner, pod, pod_group, priority_class, workload
+from tests.support.audit.builders import (
+    group_template,
+    node,
+    owner,
+    pod,
+    pod_group,
+    priority_class,
+    stored,
+    workload,
+)
 from tests.support.audit.cases.case import GOLD, SILVER, SYSTEM, Case
+
+from podium.cluster.state import Readable
 
 DEFAULT = priority_class("medium", 5000, default=True)
 PLAIN = priority_class("plain", 0, default=True)
+GILT = priority_class("gilt", 1000)
+NAMES_GOLD = pod("a", priority=1000, class_name="gold")
+# A Helm chart or a folder may have objects of a cluster, and a dump some manifests.
+MIXED_INPUTS: list[tuple[str, str, list[Readable]]] = [
+    ("manifests beside an exported class", "is not in the input", [NAMES_GOLD, *stored(SILVER)]),
+    ("manifests beside an exported pod", "is not in the input", [NAMES_GOLD, SILVER, *stored(pod("b"))]),
+    ("manifests beside a Node", "is not in the input", [NAMES_GOLD, SILVER, *stored(node())]),
+    ("manifests beside a system class", "is not in the input", [NAMES_GOLD, SYSTEM]),
+    ("manifests beside exported system classes", "is not in the input", [NAMES_GOLD, *stored(SYSTEM, GILT)]),
+    ("an exported pod beside classes", "is not in the input", [*stored(NAMES_GOLD), SILVER]),
+    ("an exported pod and one of two classes", "is not in the input", [*stored(NAMES_GOLD, GILT), SILVER]),
+    ("a dump", "does not exist", stored(NAMES_GOLD, SILVER)),
+    (
+        "a dump and a manifest that names the class",
+        "does not exist",
+        [NAMES_GOLD, *stored(SYSTEM, pod("b"), pod("c"))],
+    ),
+    ("a dump and a class", "does not exist", [SILVER, *stored(NAMES_GOLD, SYSTEM, GILT)]),
+]
 
 CASES = [
     Case(
         "a deleted class",
         "class-missing",
-        [
+        stored(
             SILVER,
-            SYSTEM,
             pod("a", priority=1000, class_name="gold"),
             pod_group(priority=1000, class_name="gold"),
             pod("b", priority=500, class_name="silver"),
-        ],
+        ),
         [
             (
                 "PriorityClass gold",
@@ -41,6 +70,15 @@ CASES = [
                 "it is not in the input, but it is named by 1 pod (team-a/a) and 1 PodGroup (team-a/train)",
             )
         ],
+    ),
+    *(
+        Case(
+            name,
+            "class-missing",
+            [*objects],
+            [("PriorityClass gold", "", f"it {problem}, but it is named by")],
+        )
+        for name, problem, objects in MIXED_INPUTS
     ),
     Case("a finished pod had it", "class-missing", [pod("a", class_name="gold", phase="Succeeded")]),
     Case(

@@ -3,26 +3,20 @@
 from typing import Any
 
 import msgspec
-from tests.support.audit.builders import NS, node
+from tests.support.audit.builders import NS, node, pod, stored
 from tests.support.audit.cases.case import Case
 from tests.support.devices import scene
 from tests.support.devices.modelled import model, modelled
 
 from podium.api.claims import ClaimingPod
 from podium.api.devices import ResourceClaim, ResourceClaimTemplate
-from podium.cluster.state import Readable
 
 MISSING, UNSATISFIABLE = "device-class-missing", "claim-unsatisfiable"
 UNMATCHED = "device-selector-unmatched"
 CLAIM, TEMPLATE = f"ResourceClaim {NS}/c", f"ResourceClaimTemplate {NS}/t"
 REQUESTS = "spec.devices.requests"
-NODES: list[Readable] = [node("n0"), node("n1")]
-GPUS: list[Readable] = [
-    *NODES,
-    scene.device_class(),
-    modelled("n0", *"aab"),
-    modelled("n1", *"aa"),
-]
+NODES = stored(node("n0"), node("n1"))
+GPUS = stored(*NODES, scene.device_class(), modelled("n0", *"aab"), modelled("n1", *"aa"))
 
 
 def claim(*held: str, **fields: Any) -> ResourceClaim:
@@ -80,7 +74,7 @@ def both(*requests: dict[str, Any]) -> ResourceClaim:
     return msgspec.convert(body, ResourceClaim)
 
 
-CASES = [
+_OF_CLUSTER = [
     Case(
         "a claim",
         MISSING,
@@ -268,5 +262,41 @@ CASES = [
             claim(requested="none", selectors=model('== "z"')),
         ],
         [("DeviceClass none", "spec.selectors[0].cel.expression", "it matches none of 1 published device.")],
+    ),
+]
+# NVIDIA/k8s-dra-driver-gpu: its classes come from a Helm chart, and its folder has a sample Node with a UID.
+_CLAIM, _TEMPLATE = claim(requested="tpu"), template(requested="tpu")
+_CLAIM.metadata.uid = _TEMPLATE.metadata.uid = None
+CASES = [
+    *(each._replace(objects=stored(*each.objects)) for each in _OF_CLUSTER),
+    Case("manifests beside a Node of a server", MISSING, [_CLAIM, _TEMPLATE, *NODES, scene.device_class()]),
+    Case(
+        "manifests beside a class of a server",
+        MISSING,
+        [_CLAIM, _TEMPLATE, *stored(scene.device_class()), pod("a")],
+    ),
+    Case(
+        "a stored claim beside classes of manifests", MISSING, [claim(requested="tpu"), scene.device_class()]
+    ),
+    Case(
+        "a claim of a manifest beside a dump",
+        MISSING,
+        [_CLAIM, *stored(scene.device_class(), pod("a"), pod("b"))],
+        [(CLAIM, f"{REQUESTS}[0].exactly.deviceClassName", "DeviceClass tpu does not exist.")],
+    ),
+    Case(
+        "slices of a sample",
+        UNSATISFIABLE,
+        [*NODES, *stored(scene.device_class(), claim(count=4)), modelled("n0", "a")],
+    ),
+    Case(
+        "slices of a sample",
+        UNMATCHED,
+        [*stored(scene.device_class("b", "false")), modelled("n0", "a")],
+    ),
+    Case(
+        "nodes of a sample",
+        UNSATISFIABLE,
+        [node("n0"), *stored(scene.device_class(), claim(count=4), modelled("n0", "a"))],
     ),
 ]

@@ -1,8 +1,19 @@
 """Cases for the rules about the size of gangs."""
 
-from tests.support.audit.builders import NEW, container, foreign_group, node, owner, pod, pod_group, pods
+from tests.support.audit.builders import (
+    NEW,
+    container,
+    foreign_group,
+    node,
+    owner,
+    pod,
+    pod_group,
+    pods,
+    stored,
+)
 from tests.support.audit.cases.case import GROUP, Case
 
+from podium.api.podcreators import JobRun
 from podium.cluster.state import Readable
 
 NODES: list[Readable] = [node(f"node-{index}", {"cpu": "8", "example.com/gpu": "4"}) for index in range(2)]
@@ -27,6 +38,23 @@ def coscheduled(name: str, scheduler: str = "other", node: str | None = None, **
 
 
 CASES = [
+    Case(
+        "a Job whose last pod comes alone",
+        "gang-last-wave",
+        [pod_group(min_count=4), owner(group="train", number=4, run=JobRun(1, 4, 5))],
+        [
+            (
+                "Job team-a/train",
+                "spec.completions",
+                "the last wave of its pods has 1 pod, but minCount",
+            )
+        ],
+    ),
+    Case(
+        "a Job of whole waves",
+        "gang-last-wave",
+        [pod_group(min_count=4), owner(group="train", number=4, run=JobRun(1, 4, 8))],
+    ),
     Case(
         "a group of coscheduling with fewer pods than minMember",
         "gang-too-few-pods",
@@ -115,6 +143,15 @@ CASES = [
         "gang-too-few-pods",
         [*gang(4), owner(group="train", number=4, uid="1")],
         [(GROUP, FIELD, "no pod references it, and minCount is 4")],
+    ),
+    # NVIDIA/k8s-dra-driver-gpu: a vendored test file has a Node that a server stored.
+    Case(
+        "a stored node among manifests",
+        "gang-too-large",
+        [
+            *stored(node("sample", {"cpu": "1"})),
+            *gang(1, pod("a", group="train", node=None, requests={"cpu": "8"})),
+        ],
     ),
     Case(
         "more devices than there are",

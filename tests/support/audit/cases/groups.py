@@ -1,6 +1,6 @@
 """Cases for the rules about PodGroups and Workloads as stored."""
 
-from tests.support.audit.builders import NEW, group_template, pod, pod_group, pods, workload
+from tests.support.audit.builders import NEW, group_template, pod, pod_group, pods, stored, workload
 from tests.support.audit.cases.case import GROUP, SYSTEM, Case
 
 from podium.api.groups import DisruptionMode
@@ -11,8 +11,14 @@ CASES = [
     Case(
         "the group was never made",
         "group-missing",
-        [pod("a", group="train"), pod("b", group="train"), pod_group("other"), SYSTEM],
+        stored(pod("a", group="train"), pod("b", group="train"), pod_group("other")),
         [(GROUP, "", "it does not exist, but it is referenced by 2 live pods: a, b")],
+    ),
+    Case(
+        "manifests beside an exported group",
+        "group-missing",
+        [pod("a", group="train"), *stored(pod_group("other")), SYSTEM],
+        [(GROUP, "", "it is not in the input, but it is referenced by 1 live pod: a")],
     ),
     Case(
         "a group that manifests lack",

@@ -11,6 +11,8 @@ from tests.support.audit.builders import (
 )
 from tests.support.audit.cases.case import GOLD, GROUP, SILVER, Case
 
+from podium.api.reads import Kind
+
 JOB = "Job team-a/train"
 CLASS = "spec.template.spec.priorityClassName"
 SCHEDULER = "spec.template.spec.schedulerName"
@@ -178,6 +180,39 @@ CASES = [
             owner("Job", "later", group="w-workers"),
             owner("Job", "none"),
         ],
+    ),
+    Case(
+        "no group was read",
+        "group-unread",
+        [
+            *(
+                pod("a", group="train"),
+                pod("b", group="train"),
+                pod("done", group="other", phase="Succeeded"),
+            ),
+            *(owner("Job", "c", group="eval"), owner("Job", "d", podium="train")),
+            *(pod("lone"), pod("far", group="far", namespace="team-b")),
+        ],
+        [
+            (
+                "Namespace team-a",
+                "",
+                "named by 2 live pods and 2 templates (Job team-a/c, Job team-a/d): eval, train. A pod whose",
+            ),
+            (
+                "Namespace team-b",
+                "",
+                "no PodGroup was read (not in the input), but PodGroups are named by 1 live pod: far. A pod",
+            ),
+        ],
+        unread={Kind.POD_GROUP: "not in the input"},
+    ),
+    Case("the groups were read", "group-unread", [pod("a", group="train")]),
+    Case(
+        "no group is named, or a Workload makes it",
+        "group-unread",
+        [pod("a"), owner(), workload(group_template(), name="w"), owner("Job", "later", group="w-workers")],
+        unread={Kind.POD_GROUP: "not in the input"},
     ),
     Case(
         "minCount is above the pods of the templates",

@@ -57,14 +57,15 @@ def test_the_headline_is_no_all_clear_if_something_is_wrong(changed: dict[str, A
 @pytest.mark.parametrize(
     ("changed", "doubt"),
     [
-        ({"waiting": 1}, "1 group waits for more pods"),
-        ({"waiting": 3}, "3 groups wait for more pods"),
+        ({"waiting": 1}, "1 group waits, or will wait, for more pods"),
+        ({"waiting": 3}, "3 groups wait, or will wait, for more pods"),
         ({"waitingPods": 1}, "1 pod waits (podium why tells the reason)"),
         ({"strayPods": 2}, "2 pods name a group that was not read"),
         ({"objects": {"Pod": 1}}, "no node was read"),
+        ({"notChecked": [NotChecked("Node", "only a sample", ["a"])]}, "its nodes were not checked"),
         (
             {"waiting": 1, "waitingPods": 2},
-            "1 group waits for more pods and 2 pods wait (podium why tells the reason)",
+            "1 group waits, or will wait, for more pods and 2 pods wait (podium why tells the reason)",
         ),
     ],
 )
@@ -96,6 +97,16 @@ def test_opens_with_what_counts() -> None:
             "Not read and not counted: Node (reasons at the end).",
             "9 errors, 1 warning and 1 info; 24 divergent groups.",
         ]
+
+
+@pytest.mark.parametrize("output", ["table", "wide"])
+def test_a_release_without_known_rules_is_said_first_and_once(output: str) -> None:
+    """replicatedhq/troubleshoot has a dump of kubelets 1.29, whose reader must know that 1.35 is judged."""
+    chosen_by = "the newest kubelet of 7 nodes is 1.29; the nearest known minor"
+    summary = msgspec.structs.replace(sample.clean().summary, kubernetes="1.35", chosenBy=chosen_by)
+    text = render(msgspec.structs.replace(sample.clean(), summary=summary), output, sample.context())
+    assert text.splitlines()[0] == f"Kubernetes 1.35: {chosen_by}."
+    assert text.count("1.29") == 1
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])

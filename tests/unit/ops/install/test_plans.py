@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from podium.api.groups import CONTROLLER_MANAGER, FINALIZER, SCHEDULER_MANAGER
+from podium.documents.packagedata import folder
 from podium.errors import PodiumError
 from podium.ops import installing, uninstall
 from podium.ops.install import (
@@ -22,6 +23,7 @@ from podium.ops.install import (
     RemoveObject,
     Until,
     action,
+    advice,
     bridging,
     difference,
     failing_open,
@@ -564,3 +566,34 @@ def test_fields_of_other_managers_are_not_restored() -> None:
     """Such fields are of another manager, of an update, or of a subresource."""
     for entry in ({"manager": "kubectl"}, {"operation": "Update"}, {"subresource": "status"}):
         assert restoring(_noted(_THERE, {"f:data": {}}, **entry), None) == _IDENTITY
+
+
+@pytest.mark.parametrize("kind", [*REGISTRATIONS, "CustomResourceDefinition"])
+def test_a_refusal_after_a_trial_with_a_url_names_the_commands_that_help(kind: str) -> None:
+    """The API server says only that exactly one of url or service is required."""
+    wanted = next(each for each in manifests("admission", None) if each["kind"] == kind)
+    there = copy.deepcopy(wanted)
+    if kind in REGISTRATIONS:
+        there["webhooks"] = [{"name": "x", "clientConfig": {"url": "https://127.0.0.1:9443/validate"}}]
+    else:
+        client = {"url": "https://127.0.0.1:9443/convert"}
+        there["spec"]["conversion"] = {"strategy": "Webhook", "webhook": {"clientConfig": client}}
+    why = "exactly one of url or service is required"
+    sentence, *commands = advice([InstallOutcome(key_of(wanted), Action.REFUSED, there, there, why)])
+    assert sentence == (
+        "a process with --register-url has registered the webhooks, and no object has a URL and a Service. "
+        "Stop the process, run these two commands, and install again (docs/webhooks.md)"
+    )
+    kinds = "mutatingwebhookconfiguration,validatingwebhookconfiguration"
+    assert commands == [
+        f"kubectl delete --ignore-not-found {kinds} podium",
+        f"kubectl replace -f {folder('manifests') / 'crds'}",
+    ]
+
+
+@pytest.mark.parametrize("before", [None, {"webhooks": None}, {"kind": "ClusterRole"}])
+def test_another_refusal_has_other_advice(before: Document | None) -> None:
+    key = key_of(next(each for each in manifests("admission", None) if each["kind"] == REGISTRATIONS[0]))
+    there = None if before is None else {"kind": key.kind, **before}
+    lines = advice([InstallOutcome(key, Action.REFUSED, there, there, "forbidden")])
+    assert lines == ["for conflicts use --force-conflicts; for forbidden objects ask a cluster-admin"]
