@@ -183,23 +183,12 @@ def _settled(wanted: Condition, meta: ObjectMeta, stored: Condition | None, now:
     return timed(settled, stored, now)
 
 
-# kube-scheduler's text.
-_NO_VICTIMS = "No preemption victims found for incoming preemptor."
-
-
 def refusal(decision: Decision) -> str:
     """Return why an entry does not fit and, if preemption was considered, why preemption does not help."""
     now = "" if decision.refusals is None else decision.refusals.message
     if decision.outcome in (Outcome.NOT_ELIGIBLE, Outcome.NOT_JUDGED):
-        return " ".join(part for part in (now, f"preemption: {decision.why}") if part)
-    if decision.obstacles is not None:
-        why = decision.obstacles.message
-        if not decision.obstacles.victims:
-            why = _NO_VICTIMS
-        elif why == now:
-            why = f"even without all that may be preempted: {why}"
-        return f"{now} preemption: {why} {decision.obstacles.remarks}".rstrip()
-    return now
+        return f"{now} preemption: {decision.why}".lstrip()
+    return now if decision.obstacles is None else f"{now} {decision.obstacles.condition}"
 
 
 def awaiting(decision: Decision) -> str:

@@ -1,0 +1,194 @@
+"""Evaluates node terms (requirements on labels and names) for all nodes, and names those that nodes lack.
+
+A requirement is evaluated once for each distinct value of a label. The results are then looked up for all
+nodes at once. A requirement on a label that no node has needs no look at nodes.
+
+kube-scheduler's reason for a refused node names no label ("node(s) didn't match Pod's node
+affinity/selector"). Its reader has to know which one, because no preemption and no priority helps there. The
+words are computed only for a refusal that is reported. They look at a limited number of requirements, because
+a tenant may write thousands.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from podium.api.selectors import NodeRequirement, Requirement
+from podium.schedulerplugin.arrays import Bools, Int32s
+from podium.schedulerplugin.snapshot import Snapshot
+from podium.text import SHOWN, count, cut, some
+
+# The operators of requirements that a node without the label meets.
+_WITHOUT_LABEL = ("NotIn", "DoesNotExist")
+# The most requirements that are evaluated for one text.
+MOST_WORDED = 64
+# The most bytes of a key or a value in a text.
+MOST_BYTES = 80
+
+
+def matching(snapshot: Snapshot, term: NodeRequirement) -> Bools:
+    """Return the node rows that meet every expression of a term; all rows meet an empty term."""
+    passes = everywhere(snapshot)
+    for requirement in term.expressions:
+        if snapshot.columns.has(requirement.key):
+            passes &= labelled(snapshot, requirement)
+        elif requirement.operator not in _WITHOUT_LABEL:
+            return ~everywhere(snapshot)
+    for requirement in term.fields:
+        passes &= _named(snapshot, requirement)
+    return passes
+
+
+def labelled(snapshot: Snapshot, requirement: Requirement) -> Bools:
+    """Return the rows that meet a requirement, evaluated once for each value of its label."""
+    key, operator, values = requirement
+    column, ids = snapshot.columns.column(key), snapshot.columns.values(key)
+    # The last entry is for nodes without the label, whose id is -1.
+    table = np.full(ids.size + 1, operator == "NotIn", np.bool_)
+    if operator in ("Gt", "Lt"):
+        for value, value_id in ids.of.items():
+            table[value_id] = requirement.matches({key: value})
+    elif operator in ("Exists", "DoesNotExist"):
+        table[:-1], table[-1] = operator == "Exists", operator == "DoesNotExist"
+    else:
+        table[[ids.of[value] for value in values if value in ids.of]] = operator == "In"
+    return table[column]
+
+
+def with_names(snapshot: Snapshot, names: Iterable[str]) -> Bools:
+    """Return the rows of the nodes with these names."""
+    rows = np.zeros(len(snapshot.alive), np.bool_)
+    rows[[snapshot.row[name] for name in names if name in snapshot.row]] = True
+    return rows
+
+
+def everywhere(snapshot: Snapshot) -> Bools:
+    """Return all rows."""
+    return np.ones(len(snapshot.alive), np.bool_)
+
+
+def any_term(snapshot: Snapshot, terms: Iterable[NodeRequirement]) -> Bools:
+    """Return the node rows that meet one of some terms."""
+    passes = np.zeros(len(snapshot.alive), np.bool_)
+    for term in terms:
+        passes |= matching(snapshot, term)
+    return passes
+
+
+def all_terms(snapshot: Snapshot, alternatives: Iterable[Iterable[NodeRequirement]]) -> Bools:
+    """Return the node rows that meet one term of each of some alternatives."""
+    passes = everywhere(snapshot)
+    for terms in alternatives:
+        passes &= any_term(snapshot, terms)
+    return passes
+
+
+def share(number: int, nodes: Bools, one: str, several: str) -> str:
+    """Return how many of some nodes (rows) do what the verbs say: `no node has`, `2 of 4 nodes have`."""
+    total = int(nodes.sum())
+    if not number:
+        return f"no node {one}"
+    which = f"all {total:,} nodes" if number == total > 1 else f"{number:,} of {count(total, 'node')}"
+    return f"{which} {one if number == 1 else several}"
+
+
+def unmet_terms(snapshot: Snapshot, nodes: Bools, terms: Sequence[NodeRequirement]) -> str:
+    """Return which requirements not all `nodes` (rows) meet, with how many meet them; empty for none.
+
+    One of the terms must hold. Of several it is the one for which some node lacks the fewest requirements.
+    """
+    judged: list[_Term] = []
+    left = MOST_WORDED
+    for term in terms:
+        if judged and len(term.expressions) + len(term.fields) > left:
+            break
+        judged.append(_judged_term(snapshot, nodes, term, left))
+        left -= len(judged[-1].requirements)
+    if not judged:
+        return ""
+    nearest = min(judged, key=lambda term: (term.lacking, -term.nearest))
+    if len(terms) == 1:
+        return nearest.words(nodes)
+    number = int((any_term(snapshot, terms[: len(judged)]) & nodes).sum())
+    the = "" if len(judged) == len(terms) else "the first "
+    meet = share(number, nodes, "meets", "meet")
+    which = f"{meet} {'one' if number else 'any'} of {the}{len(judged)} affinity terms"
+    return f"{which}, and the nearest needs {nearest.words(nodes)}"
+
+
+class _Judged(NamedTuple):
+    """A requirement in words that end with the verb's object, with the rows of the nodes that meet it."""
+
+    subject: str
+    label: str
+    rows: Bools
+    number: int
+
+
+class _Term(NamedTuple):
+    """The requirements of a term; at least `lacking` of them are unmet on each node, on `nearest` no more."""
+
+    requirements: tuple[_Judged, ...]
+    lacking: int
+    nearest: int
+
+    def words(self, nodes: Bools) -> str:
+        """Return the requirements that not all nodes meet, those that the fewest meet first."""
+        total = int(nodes.sum())
+        unmet = [judged for judged in self.requirements if judged.number < total]
+        unmet.sort(key=lambda judged: judged.number)
+        texts = [_has(judged, nodes) for judged in unmet[:SHOWN]]
+        if len(unmet) > SHOWN:
+            texts.append(count(len(unmet) - SHOWN, "more requirement"))
+        both = self.nearest if not self.lacking else 0
+        if len(unmet) > 1 and both < unmet[0].number:
+            together = "both" if len(unmet) == 2 else "all of them"
+            texts.append(f"and {share(both, nodes, 'meets', 'meet')} {together}")
+        return ", ".join(texts)
+
+
+def _has(judged: _Judged, nodes: Bools) -> str:
+    verbs = ("meets", "meet") if judged.label == "this" else ("has", "have")
+    return f"{judged.subject}: {share(judged.number, nodes, *verbs)} {judged.label}"
+
+
+def _judged_term(snapshot: Snapshot, nodes: Bools, term: NodeRequirement, most: int) -> _Term:
+    """Return the first `most` requirements of a term, evaluated."""
+    judged = []
+    lacking: Int32s = np.zeros(len(nodes), np.int32)
+    for at, requirement in enumerate((*term.expressions, *term.fields)[:most]):
+        field = at >= len(term.expressions)
+        rows = _named(snapshot, requirement) if field else labelled(snapshot, requirement)
+        judged.append(_Judged(*_worded(requirement, field=field), rows, int((rows & nodes).sum())))
+        lacking += ~rows
+    fewest = int(lacking[nodes].min(initial=len(judged)))
+    return _Term(tuple(judged), fewest, int((lacking[nodes] == fewest).sum()))
+
+
+def _worded(requirement: Requirement, *, field: bool) -> tuple[str, str]:
+    """Return a requirement as `kubectl get --selector` writes it, and what a node that meets it has."""
+    key, values = cut(requirement.key, MOST_BYTES), [cut(each, MOST_BYTES) for each in requirement.values]
+    match requirement.operator:
+        case "In" if len(values) == 1:
+            return f"{key}={values[0]}", "this name" if field else "this label"
+        case "In":
+            return f"{key} in ({some(values)})", "such a label"
+        case "NotIn" if len(values) == 1:
+            return f"{key}!={values[0]}", "this"
+        case "NotIn":
+            return f"{key} notin ({some(values)})", "this"
+        case "Exists":
+            return key, "this label"
+        case "DoesNotExist":
+            return f"!{key}", "this"
+        case "Gt" | "Lt" as operator:
+            return f"{key}{'>' if operator == 'Gt' else '<'}{some(values)}", "this"
+        case _:
+            return f"{key} {cut(requirement.operator, MOST_BYTES)}", "this"
+
+
+def _named(snapshot: Snapshot, requirement: Requirement) -> Bools:
+    # The name is the only field there is.
+    rows = with_names(snapshot, requirement.values)
+    return rows if requirement.operator == "In" else ~rows
