@@ -59,6 +59,11 @@ class Refusals(NamedTuple):
         """The sentence, and what no preemption changes."""
         return self.explained(self.sentence)
 
+    def beside_members(self, number: int, needed: int, kind: str = "members") -> "Refusals":
+        """Return the refusals of a member, with the number of the needed ones that have room."""
+        have = f"{number:,} of {needed:,} {kind} {'has' if number == 1 else 'have'} room; "
+        return self._replace(members=have if number else "")
+
     def ineligible(self, why: str) -> str:
         """Return the message for a pod that may not preempt, with the reason.
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from podium.schedulerplugin.arrays import Rows
 from podium.schedulerplugin.deadline import Deadline
-from podium.schedulerplugin.filters.devices import UNAVAILABLE
+from podium.schedulerplugin.filters.devices import IN_USE, UNALLOCATABLE
 from podium.schedulerplugin.filters.refusals import Refusals
 from podium.schedulerplugin.overlay import REMOVED
 from podium.schedulerplugin.preemption.choice import Chooser, Chosen
@@ -407,13 +407,10 @@ class Decider:
 
     def _device_rule(self, refusals: Refusals) -> str:
         """Return the rule of a kube-scheduler that evicts no pod for the devices of refusing nodes."""
-        semantics, devices = self._semantics, self._placer.chain.devices
-        if semantics is Semantics.KEP or not devices.concerns(refusals.shape):
+        by_devices = (text in reason for reason, _, _ in refusals.reasons for text in (UNALLOCATABLE, IN_USE))
+        if self._semantics is Semantics.KEP or not any(by_devices):
             return ""
-        refusing = devices.short(refusals.shape).keys() - {UNAVAILABLE}
-        if not any(reason in refusing for reason, _, _ in refusals.reasons):
-            return ""
-        release = "" if semantics is Semantics.PODS else f" {semantics}"
+        release = "" if self._semantics is Semantics.PODS else f" {self._semantics}"
         return f"kube-scheduler{release} {_NO_DEVICES_FREED}"
 
     def _obstacles(self, chooser: Chooser, search: DomainSearch) -> Obstacles:

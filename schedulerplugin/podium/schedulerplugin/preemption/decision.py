@@ -224,7 +224,15 @@ def combined(target: PlacementTarget, decisions: list[Decision]) -> Decision:
         )
         chosen = Chosen(whole, ())
     if failed is not None:
-        return failed._replace(target=target, placed=placed, chosen=chosen)
+        refusals, obstacles = failed.refusals, failed.obstacles
+        if refusals is not None:
+            refusals = refusals.beside_members(len(placed), len(target.rows))
+        if obstacles is not None:
+            beside = obstacles.refusals.beside_members(len(placed), len(target.rows))
+            obstacles = obstacles._replace(refusals=beside)
+        return failed._replace(
+            target=target, placed=placed, chosen=chosen, refusals=refusals, obstacles=obstacles
+        )
     outcome = Outcome.FITS if chosen is None else Outcome.FITS_AFTER_PREEMPTION
     refusals = next((each.refusals for each in decisions if each.refusals is not None), None)
     return Decision(outcome, target, placed, chosen, refusals=refusals)

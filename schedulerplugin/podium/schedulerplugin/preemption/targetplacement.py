@@ -85,9 +85,8 @@ class TargetPlacer:
         reasons = [(reason, rows & ~free) for reason, rows in refused]
         reasons += [(_TAKEN.format(reason), rows & free) for reason, rows in refused]
         kind = "members" if found.needed == len(found.rows) and not found.running else "needed members"
-        have = f"{number:,} of {found.needed:,} {kind} {'has' if number == 1 else 'have'} room; "
         beside = self._placer.chain.refusals_of(refusals.shape, reasons)
-        return beside._replace(members=have, claims=refusals.claims)
+        return beside._replace(claims=refusals.claims).beside_members(number, found.needed, kind)
 
     def _place_pods(
         self,

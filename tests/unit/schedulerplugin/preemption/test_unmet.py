@@ -293,6 +293,13 @@ def test_a_gang_says_how_many_members_have_room(case: str, semantics: Semantics)
     assert (plan.outcome, plan.message) == (Outcome.DOES_NOT_FIT, message)
 
 
+def test_members_that_are_placed_pod_by_pod_are_counted_too() -> None:
+    objects, _ = GANGS["one node is free"]
+    assert planned(*objects, by=of("g"), semantics=Semantics.PODS).message == (
+        f"nothing has a lower priority: 1 of 2 members has room; {refused(2, '2 Insufficient cpu')}"
+    )
+
+
 @pytest.mark.parametrize("semantics", [Semantics.V1_36, Semantics.V1_37, Semantics.PODS])
 def test_a_refusal_for_devices_names_the_rule_of_the_release(semantics: Semantics) -> None:
     objects = [*devices.cluster(1, 1), *devices.holder("low", ["n0/gpu-0"]), *devices.waiting("high")]
@@ -300,6 +307,17 @@ def test_a_refusal_for_devices_names_the_rule_of_the_release(semantics: Semantic
     assert planned(*objects, semantics=semantics).message == (
         f"kube-scheduler{release} preempts nothing for devices (kubernetes/enhancements#5690): "
         f"{refused(1, '1 cannot allocate all claims')}"
+    )
+
+
+def test_a_gang_whose_members_share_too_few_devices_names_the_rule() -> None:
+    members = [devices.waiting(f"high-{at}", group="high") for at in range(2)]
+    low = devices.holder("low", ["n0/gpu-0"])
+    objects = [*devices.cluster(1, 2), *low, group("high", 10, 2), *members[0], *members[1]]
+    assert planned(*objects, by=of("high"), semantics=Semantics.V1_37).message == (
+        "kube-scheduler 1.37 preempts nothing for devices (kubernetes/enhancements#5690): 1 of 2 members has "
+        "room; 0/1 nodes are available: "
+        f"1 {TAKEN.replace('Insufficient cpu', 'cannot allocate all claims')}."
     )
 
 
