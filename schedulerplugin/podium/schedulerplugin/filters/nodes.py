@@ -263,7 +263,7 @@ class NodeAffinityFilter(StaticFilter):
             return unmet_terms(self._snapshot, nodes, (NodeRequirement(pairs),))
         terms = [
             NodeRequirement((*pairs, *term.expressions), term.fields)
-            for term in shape.node_required[:MOST_WORDED]
+            for term in shape.node_required[: MOST_WORDED + 1]
         ]
         return unmet_terms(self._snapshot, nodes, terms)
 

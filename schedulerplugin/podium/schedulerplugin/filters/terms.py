@@ -168,24 +168,22 @@ def _judged_term(snapshot: Snapshot, nodes: Bools, term: NodeRequirement, most: 
 
 def _worded(requirement: Requirement, *, field: bool) -> tuple[str, str]:
     """Return a requirement as `kubectl get --selector` writes it, and what a node that meets it has."""
-    key, values = cut(requirement.key, MOST_BYTES), [cut(each, MOST_BYTES) for each in requirement.values]
+    key, value = cut(requirement.key, MOST_BYTES), cut(some(requirement.values), SHOWN * MOST_BYTES)
+    single = len(requirement.values) == 1
     match requirement.operator:
-        case "In" if len(values) == 1:
-            return f"{key}={values[0]}", "this name" if field else "this label"
         case "In":
-            return f"{key} in ({some(values)})", "such a label"
-        case "NotIn" if len(values) == 1:
-            return f"{key}!={values[0]}", "this"
+            equal = f"{key}={value}", "this name" if field else "this label"
+            return equal if single else (f"{key} in ({value})", "such a label")
         case "NotIn":
-            return f"{key} notin ({some(values)})", "this"
+            return f"{key}!={value}" if single else f"{key} notin ({value})", "this"
         case "Exists":
             return key, "this label"
         case "DoesNotExist":
             return f"!{key}", "this"
         case "Gt" | "Lt" as operator:
-            return f"{key}{'>' if operator == 'Gt' else '<'}{some(values)}", "this"
-        case _:
-            return f"{key} {cut(requirement.operator, MOST_BYTES)}", "this"
+            return f"{key}{'>' if operator == 'Gt' else '<'}{value}", "this"
+        case operator:
+            return f"{key} {cut(operator, MOST_BYTES)}", "this"
 
 
 def _named(snapshot: Snapshot, requirement: Requirement) -> Bools:

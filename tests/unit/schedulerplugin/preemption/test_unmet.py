@@ -326,17 +326,22 @@ def test_devices_that_no_node_has_are_no_matter_of_the_rule() -> None:
     assert planned(*objects, semantics=Semantics.V1_37).message == refused(1, "1 cannot allocate all claims")
 
 
-def test_a_limited_number_of_requirements_is_looked_at() -> None:
-    terms = [
-        [need(f"x{at}", "Exists"), need(f"y{at}", "In", *(f"v{at}" for at in range(9)))] for at in range(MANY)
-    ]
+@pytest.mark.parametrize(("first", "judged"), [((), 64), (("x",), 32)])
+def test_a_limited_number_of_requirements_is_looked_at(first: tuple[str, ...], judged: int) -> None:
+    """The terms are a tenant's; 64 requirements are looked at."""
+    terms = [[need(key, "Exists") for key in (*first, f"z{at}")] for at in range(MANY // 2)]
     message = planned(*TWO, wanting(**affinity(*terms)), by="p").message
-    assert message == (
-        "no node meets any of the first 32 affinity terms, and the nearest needs x0: no node has this label, "
-        f"y0 in (v0, v1, v2 and 6 more): no node has such a label; {NOT_MATCHED}"
-    )
+    nearest = ", ".join(f"{key}: no node has this label" for key in (*first, "z0"))
+    which = f"the first {judged} affinity terms"
+    assert message == f"no node meets any of {which}, and the nearest needs {nearest}; {NOT_MATCHED}"
+
+
+def test_of_many_values_three_are_named() -> None:
+    values = [f"v{at}" for at in range(9)]
+    message = planned(*TWO, wanting(**affinity([need("y", "In", *values)])), by="p").message
+    assert message == f"y in (v0, v1, v2 and 6 more): no node has such a label; {NOT_MATCHED}"
 
 
 def test_a_long_value_is_cut() -> None:
     message = planned(*TWO, wanting(nodeSelector={"k": "v" * MANY}), by="p").message
-    assert message == f"k={'v' * 77}…: no node has this label; {NOT_MATCHED}"
+    assert message == f"k={'v' * 237}…: no node has this label; {NOT_MATCHED}"
