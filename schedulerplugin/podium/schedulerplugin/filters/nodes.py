@@ -306,7 +306,9 @@ class VolumeZoneFilter(StaticFilter):
 
     def unmet(self, shape: Shape, nodes: Bools) -> str:
         """Return the zone of the first volume that is not that of all nodes."""
-        return _unreached(self._snapshot, nodes, shape.zones)
+        # A node without such labels passes too. That is no advice.
+        zones = tuple(tuple(term for term in terms if _has_values(term)) for terms in shape.zones)
+        return _unreached(self._snapshot, nodes, zones)
 
     def _feasible(self, shape: Shape) -> Bools:
         return all_terms(self._snapshot, shape.zones)
@@ -378,6 +380,10 @@ def _selected(shape: Shape) -> tuple[Requirement, ...]:
 def _taint_words(taint: Taint) -> str:
     value = f"={taint.value}" if taint.value else ""
     return f"{cut(f'{taint.key}{value}', MOST_BYTES)}:{taint.effect}"
+
+
+def _has_values(term: NodeRequirement) -> bool:
+    return any(requirement.values for requirement in term.expressions)
 
 
 def _unreached(snapshot: Snapshot, nodes: Bools, alternatives: tuple[Alternatives, ...]) -> str:

@@ -89,8 +89,9 @@ def share(number: int, nodes: Bools, one: str, several: str) -> str:
     total = int(nodes.sum())
     if not number:
         return f"no node {one}"
-    which = f"all {total:,} nodes" if number == total > 1 else f"{number:,} of {count(total, 'node')}"
-    return f"{which} {one if number == 1 else several}"
+    if number == total:
+        return f"the only node {one}" if total == 1 else f"all {total:,} nodes {several}"
+    return f"{number:,} of {count(total, 'node')} {one if number == 1 else several}"
 
 
 def unmet_terms(snapshot: Snapshot, nodes: Bools, terms: Sequence[NodeRequirement]) -> str:
@@ -104,7 +105,7 @@ def unmet_terms(snapshot: Snapshot, nodes: Bools, terms: Sequence[NodeRequiremen
         if judged and len(term.expressions) + len(term.fields) > left:
             break
         judged.append(_judged_term(snapshot, nodes, term, left))
-        left -= len(judged[-1].requirements)
+        left -= judged[-1].requirements
     if not judged:
         return ""
     nearest = min(judged, key=lambda term: (term.lacking, -term.nearest))
@@ -117,53 +118,46 @@ def unmet_terms(snapshot: Snapshot, nodes: Bools, terms: Sequence[NodeRequiremen
     return f"{which}, and the nearest needs {nearest.words(nodes)}"
 
 
-class _Judged(NamedTuple):
-    """A requirement in words that end with the verb's object, with the rows of the nodes that meet it."""
-
-    subject: str
-    label: str
-    rows: Bools
-    number: int
-
-
 class _Term(NamedTuple):
-    """The requirements of a term; at least `lacking` of them are unmet on each node, on `nearest` no more."""
+    """The number of `requirements` of a term, and those that not all nodes meet: how many do, and in words.
 
-    requirements: tuple[_Judged, ...]
+    At least `lacking` requirements are unmet on each node, and no more on `nearest` nodes.
+    """
+
+    requirements: int
+    unmet: tuple[tuple[int, str], ...]
     lacking: int
     nearest: int
 
     def words(self, nodes: Bools) -> str:
         """Return the requirements that not all nodes meet, those that the fewest meet first."""
-        total = int(nodes.sum())
-        unmet = [judged for judged in self.requirements if judged.number < total]
-        unmet.sort(key=lambda judged: judged.number)
-        texts = [_has(judged, nodes) for judged in unmet[:SHOWN]]
+        unmet = sorted(self.unmet, key=lambda requirement: requirement[0])
+        texts = [words for _, words in unmet[:SHOWN]]
         if len(unmet) > SHOWN:
             texts.append(count(len(unmet) - SHOWN, "more requirement"))
-        both = self.nearest if not self.lacking else 0
-        if len(unmet) > 1 and both < unmet[0].number:
+        number = self.nearest if not self.lacking else 0
+        if len(unmet) > 1 and number < unmet[0][0]:
             together = "both" if len(unmet) == 2 else "all of them"
-            texts.append(f"and {share(both, nodes, 'meets', 'meet')} {together}")
+            texts.append(f"and {share(number, nodes, 'meets', 'meet')} {together}")
         return ", ".join(texts)
-
-
-def _has(judged: _Judged, nodes: Bools) -> str:
-    verbs = ("meets", "meet") if judged.label == "this" else ("has", "have")
-    return f"{judged.subject}: {share(judged.number, nodes, *verbs)} {judged.label}"
 
 
 def _judged_term(snapshot: Snapshot, nodes: Bools, term: NodeRequirement, most: int) -> _Term:
     """Return the first `most` requirements of a term, evaluated."""
-    judged = []
+    requirements = (*term.expressions, *term.fields)[:most]
     lacking: Int32s = np.zeros(len(nodes), np.int32)
-    for at, requirement in enumerate((*term.expressions, *term.fields)[:most]):
+    unmet = []
+    for at, requirement in enumerate(requirements):
         field = at >= len(term.expressions)
         rows = _named(snapshot, requirement) if field else labelled(snapshot, requirement)
-        judged.append(_Judged(*_worded(requirement, field=field), rows, int((rows & nodes).sum())))
         lacking += ~rows
-    fewest = int(lacking[nodes].min(initial=len(judged)))
-    return _Term(tuple(judged), fewest, int((lacking[nodes] == fewest).sum()))
+        if (nodes & ~rows).any():
+            number = int((rows & nodes).sum())
+            subject, label = _worded(requirement, field=field)
+            verbs = ("meets", "meet") if label == "this" else ("has", "have")
+            unmet.append((number, f"{subject}: {share(number, nodes, *verbs)} {label}"))
+    fewest = int(lacking[nodes].min(initial=len(requirements)))
+    return _Term(len(requirements), tuple(unmet), fewest, int((lacking[nodes] == fewest).sum()))
 
 
 def _worded(requirement: Requirement, *, field: bool) -> tuple[str, str]:

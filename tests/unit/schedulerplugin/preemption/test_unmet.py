@@ -197,6 +197,29 @@ CASES: dict[str, tuple[list[Any], str]] = {
         [*TWO, *LOW, claim("c", "v"), volume("v", terms=IN_ZONE_A), wanting(**mounts("c"))],
         (f"{ZONE}=a: no node has this label (for a volume of the pod); {refused(2, UNREACHED)}"),
     ),
+    "a volume in a zone, by its label": (
+        [*TWO, claim("c", "v"), volume("v", labels={ZONE: "a"}), wanting(**mounts("c"))],
+        (
+            f"{ZONE}=a: no node has this label (for a volume of the pod); "
+            f"{refused(2, '2 node(s) had no available volume zone')}"
+        ),
+    ),
+    "devices of an allocated claim elsewhere": (
+        [*TWO, devices.device_class(), devices.claim("p", ["n9/gpu-0"], ()), devices.pod("p", 9)],
+        (
+            "metadata.name=n9: no node has this name (for the devices of a claim); "
+            f"{refused(2, '2 resourceclaim not available on the node')}"
+        ),
+    ),
+    "more taints than are named": (
+        [node("n1", taints=[{"key": key, "effect": "NoSchedule"} for key in "abcde"]), wanting()],
+        (
+            "a:NoSchedule: the only node has this taint, b:NoSchedule: the only node has this taint, "
+            "c:NoSchedule: the only node has this taint, 2 more taints, and the pod has no toleration for "
+            "them; "
+            f"{refused(1, f'1 {TAINTED}')}"
+        ),
+    ),
     "a label of topology spread": (
         [*TWO, wanting(**spread_over("rack"))],
         (f"rack: no node has this label (for a topology spread constraint); {refused(2, UNLABELLED)}"),
