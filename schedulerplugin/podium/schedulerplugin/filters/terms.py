@@ -36,7 +36,7 @@ def matching(snapshot: Snapshot, term: NodeRequirement) -> Bools:
         elif requirement.operator not in _WITHOUT_LABEL:
             return ~everywhere(snapshot)
     for requirement in term.fields:
-        passes &= _named(snapshot, requirement)
+        passes &= _rows_of_name(snapshot, requirement)
     return passes
 
 
@@ -149,7 +149,7 @@ def _judged_term(snapshot: Snapshot, nodes: Bools, term: NodeRequirement, most: 
     unmet = []
     for at, requirement in enumerate(requirements):
         field = at >= len(term.expressions)
-        rows = _named(snapshot, requirement) if field else labelled(snapshot, requirement)
+        rows = _rows_of_name(snapshot, requirement) if field else labelled(snapshot, requirement)
         lacking += ~rows
         if (nodes & ~rows).any():
             number = int((rows & nodes).sum())
@@ -180,7 +180,7 @@ def _worded(requirement: Requirement, *, field: bool) -> tuple[str, str]:
             return f"{key} {cut(operator, MOST_BYTES)}", "this"
 
 
-def _named(snapshot: Snapshot, requirement: Requirement) -> Bools:
+def _rows_of_name(snapshot: Snapshot, requirement: Requirement) -> Bools:
     # The name is the only field there is.
     rows = with_names(snapshot, requirement.values)
     return rows if requirement.operator == "In" else ~rows

@@ -243,13 +243,13 @@ CASES: dict[str, tuple[list[Any], str]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_no_preemption_changes_comes_first(case: str) -> None:
+def test_the_unchangeable_reason_comes_first(case: str) -> None:
     objects, message = CASES[case]
     assert planned(*objects, by="p").message == message
 
 
 @pytest.mark.parametrize("semantics", Semantics)
-def test_the_reason_that_no_preemption_changes_is_the_first_of_the_table(semantics: Semantics) -> None:
+def test_the_unchangeable_reason_is_the_first_of_the_table(semantics: Semantics) -> None:
     objects, message = CASES["some nodes lack the label, and others lack room"]
     plan = planned(*objects, by="p", semantics=semantics)
     assert [(reason.reason, reason.count) for reason in plan.nodes] == [
@@ -333,7 +333,7 @@ def test_a_refusal_for_devices_names_the_rule_of_the_release(semantics: Semantic
     )
 
 
-def test_a_gang_whose_members_share_too_few_devices_names_the_rule() -> None:
+def test_a_gang_with_too_few_devices_names_the_rule() -> None:
     members = [devices.waiting(f"high-{at}", group="high") for at in range(2)]
     low = devices.holder("low", ["n0/gpu-0"])
     objects = [*devices.cluster(1, 2), *low, group("high", 10, 2), *members[0], *members[1]]
