@@ -25,7 +25,8 @@ import numpy.typing as npt
 from podium.api.podrequests import is_device
 from podium.api.schedulable import Schedulable, Taint
 from podium.schedulerplugin.arrays import Int32s, Int64s, Rows
-from podium.schedulerplugin.filters.nodes import NodeCache, matching, tolerates
+from podium.schedulerplugin.filters.nodes import NodeCache, tolerates
+from podium.schedulerplugin.filters.terms import matching
 from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
 

@@ -150,7 +150,7 @@ def outcome_line(report: WhatIf) -> str:
     pods, waiting = len(plan.placements), sum(each.pods for each in report.workloads)
     if plan.outcome in GOOD or pods == waiting:
         return f"{outcome}: {count(pods, 'pod')} on {where}."
-    placed = f"{pods:,} of {count(waiting, 'pod')}"
+    placed = f"{pods:,} of {count(waiting, 'pod')}" if waiting else count(pods, "pod")
     return f"{outcome}: only {placed}, on {where}."
 
 

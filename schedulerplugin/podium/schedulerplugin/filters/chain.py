@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from podium.api.core import Namespace
-from podium.api.selectors import Selector
+from podium.api.selectors import NodeRequirement, Requirement, Selector
 from podium.schedulerplugin.arrays import Bools, Rows
 from podium.schedulerplugin.deadline import NEVER, Deadline
 from podium.schedulerplugin.filters.attachlimits import (
@@ -38,6 +38,7 @@ from podium.schedulerplugin.filters.nodes import (
     DeclaredFeaturesFilter,
     NodeAffinityFilter,
     NodeCache,
+    StaticFilter,
     TaintTolerationFilter,
     VolumeZoneFilter,
     node_filters,
@@ -50,9 +51,10 @@ from podium.schedulerplugin.filters.podaffinity import (
     PodAntiAffinityFilter,
     labels_of,
 )
-from podium.schedulerplugin.filters.refusals import Refusals, counted_reason
+from podium.schedulerplugin.filters.refusals import Refusals, Unmet, counted_reason
 from podium.schedulerplugin.filters.resources import ResourcesFilter
 from podium.schedulerplugin.filters.spread import TopologyLabelsFilter, TopologySpreadFilter
+from podium.schedulerplugin.filters.terms import unmet_terms
 from podium.schedulerplugin.filters.volumebinding import VolumeBindingFilter
 from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
@@ -122,7 +124,7 @@ class Chain:
         self._anti_affinity_terms = ExistingTerms(snapshot, namespaces, lambda shape: shape.pod_anti_affinity)
         labels, features = TopologyLabelsFilter(snapshot), DeclaredFeaturesFilter(snapshot)
         volumes = self.volume_binding.affinity, self.volume_binding.missing, self._zones
-        self._static: tuple[_NodeFilter, ...] = (
+        self._static: tuple[StaticFilter, ...] = (
             *nodes,
             self._drivers,
             *volumes,
@@ -293,16 +295,49 @@ class Chain:
 
     def refusals_of(self, shape: Shape, refused: Iterable[tuple[str, Bools]]) -> Refusals:
         """Return the refusals of a shape on the nodes, from reasons with the rows that each refuses."""
-        order = self.by_name()
-        reasons = []
+        order, suiting = self.by_name(), self._filters_for(shape).static
+        permanent: list[tuple[str, int, tuple[str, ...]]] = []
+        others: list[tuple[str, int, tuple[str, ...]]] = []
         for reason, rows in refused:
             there = order[rows[order]]
             names = tuple(self.snapshot.node_name(row) for row in there[:_EXAMPLES].tolist())
             if len(there):
-                reasons.append((reason, len(there), names))
+                (others if suiting[there].any() else permanent).append((reason, len(there), names))
         number = int(self.nodes.sum())
         claims = self.volume_binding.refusing_claims(shape)
-        return Refusals(number, tuple(sorted(reasons, key=counted_reason)), pod_refusal(shape), claims)
+        reasons = *sorted(permanent, key=counted_reason), *sorted(others, key=counted_reason)
+        return Refusals(number, reasons, shape, pod_refusal(shape), claims)
+
+    def unmet(self, shape: Shape, topology: Sequence[str] = ()) -> Unmet:
+        """Return what keeps a pod of a shape from nodes whatever is preempted; call it only for a report.
+
+        `topology` are the labels without which a node is in no domain of the pod's group. What the pod
+        requires comes before what keeps pods out of nodes, which a cluster has in any case: it comes first
+        only if no node suits the pod.
+        """
+        nodes = self.nodes
+        if not nodes.any():
+            return Unmet(everywhere=True)
+        left, required, kept_out = nodes.copy(), list[str](), list[str]()
+        for key in topology:
+            rows = self.snapshot.columns.column(key) >= 0
+            if (left & ~rows).any():
+                term = NodeRequirement((Requirement(key, "Exists"),))
+                words = unmet_terms(self.snapshot, nodes, (term,))
+                required.append(f"{words} (for the topology of the group)")
+            left &= rows
+        for each in sorted(self._static, key=lambda one: one.KEEPS_OUT):
+            mask = each.mask(shape)
+            if (left & ~mask).any() or not (nodes & mask).any():
+                (kept_out if each.KEEPS_OUT else required).append(each.unmet(shape, nodes))
+            left &= mask
+        if left.any():
+            required.append(self.resources.unmet(shape, left))
+            left &= self.static(shape)
+        first, aside = (list(filter(None, texts)) for texts in (required, kept_out))
+        if left.any():
+            return Unmet("; ".join(first), "; ".join(aside))
+        return Unmet("; ".join(first + aside), everywhere=True)
 
     def by_name(self) -> Rows:
         """Return the rows of all nodes in the order of their names; read only."""

@@ -54,7 +54,8 @@ from podium.schedulerplugin.devices.plannedclaims import (
 from podium.schedulerplugin.devices.requests import Demand
 from podium.schedulerplugin.devices.steps import SearchLimits
 from podium.schedulerplugin.devices.usage import DeviceUsage
-from podium.schedulerplugin.filters.nodes import StaticFilter, any_term
+from podium.schedulerplugin.filters.nodes import StaticFilter
+from podium.schedulerplugin.filters.terms import any_term, unmet_terms
 from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
 
@@ -83,6 +84,15 @@ class AllocatedClaimsFilter(StaticFilter):
 
     REASON = UNAVAILABLE
     READS = ("devices",)
+
+    def unmet(self, shape: Shape, nodes: Bools) -> str:
+        """Return where the devices of the first claim are that some nodes do not reach."""
+        for each in shape.devices:
+            if each.requests or each.nodes is None:
+                continue
+            if (nodes & ~any_term(self._snapshot, each.nodes)).any():
+                return f"{unmet_terms(self._snapshot, nodes, each.nodes)} (for the devices of a claim)"
+        return ""
 
     def _feasible(self, shape: Shape) -> Bools:
         passes = np.ones(len(self._snapshot.alive), np.bool_)

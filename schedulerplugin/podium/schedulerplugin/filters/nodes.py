@@ -1,14 +1,14 @@
 """Filters on a node's own fields: name, taints, labels, volumes, features.
 
 Nothing here depends on other pods. So an answer holds until a node changes, and pods with equal constraints
-share it. Each filter keeps its masks by the part of a shape that it reads. A requirement is evaluated once
-for each distinct value of a label, and a toleration once for each distinct set of taints. The results are
-then looked up for all nodes at once. A requirement on a label that no node has needs no look at nodes. No
-preemption resolves these refusals. Semantics and texts are those of kube-scheduler 1.36 and 1.37.
-Their default gates hold (no Lt and Gt in tolerations). node_filters has its order.
+share it. Each filter keeps its masks by the part of a shape that it reads. A toleration is evaluated once for
+each distinct set of taints, and the results are then looked up for all nodes at once. No preemption resolves
+these refusals. Semantics and texts are those of kube-scheduler 1.36 and 1.37. Their default gates hold (no Lt
+and Gt in tolerations). node_filters has its order.
 """
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -18,16 +18,28 @@ import numpy.typing as npt
 from podium.api.groups import RESERVED
 from podium.api.schedulable import Taint
 from podium.api.selectors import NodeRequirement, Requirement
+from podium.api.volumereach import Alternatives
 from podium.schedulerplugin.arrays import Bools
+from podium.schedulerplugin.filters.terms import (
+    MOST_BYTES,
+    MOST_WORDED,
+    all_terms,
+    any_term,
+    everywhere,
+    labelled,
+    matching,
+    share,
+    unmet_terms,
+    with_names,
+)
 from podium.schedulerplugin.shapes import Shape, ShapeToleration
 from podium.schedulerplugin.snapshot import Snapshot
+from podium.text import SHOWN, count, cut, some
 
 T = TypeVar("T", bound=npt.NDArray[Any])
 
 # A pod that tolerates this taint also accepts a node with spec.unschedulable.
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
-# The operators of requirements that a node without the label meets.
-_WITHOUT_LABEL = ("NotIn", "DoesNotExist")
 # The effects of a taint that keep a pod from being placed.
 _KEEPS_OUT = ("NoSchedule", "NoExecute")
 
@@ -69,6 +81,8 @@ class StaticFilter(ABC):
     REASON: ClassVar[str]
     # The fields of a shape that the answer depends on.
     READS: ClassVar[tuple[str, ...]] = ()
+    # Whether a refused node keeps pods out. Otherwise it lacks what the pod requires.
+    KEEPS_OUT: ClassVar[bool] = False
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -82,6 +96,14 @@ class StaticFilter(ABC):
     def reason(self, shape: Shape, row: int) -> str | None:
         """Return kube-scheduler's reason against a node row, None if it passes."""
         return None if self.mask(shape)[row] else self.REASON
+
+    def unmet(self, shape: Shape, nodes: Bools) -> str:
+        """Return what the pod requires and some of `nodes` (rows) lack, with the number of nodes.
+
+        The result is empty if another filter names it.
+        """
+        refused = nodes & ~self.mask(shape)
+        return f"{int(refused.sum()):,} {self.reason(shape, int(refused.argmax()))}"
 
     def _sealed(self, shape: Shape) -> Bools:
         mask = self._snapshot.alive & self._feasible(shape)
@@ -103,6 +125,10 @@ class PodRefusalFilter(StaticFilter):
         """Return the reason against the pod."""
         return pod_refusal(shape) or None
 
+    def unmet(self, shape: Shape, nodes: Bools) -> str:  # noqa: ARG002 - as above
+        """Return nothing: the reason against the pod names no node."""
+        return ""
+
     def _feasible(self, shape: Shape) -> Bools:
         return np.full(len(self._snapshot.alive), not pod_refusal(shape))
 
@@ -116,9 +142,13 @@ class NamedNodesFilter(StaticFilter):
     REASON = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
     READS = ("node_required",)
 
+    def unmet(self, shape: Shape, nodes: Bools) -> str:  # noqa: ARG002 - as above
+        """Return nothing: the filter of the affinity names the terms."""
+        return ""
+
     def _feasible(self, shape: Shape) -> Bools:
         names = _named(shape)
-        return _everywhere(self._snapshot) if names is None else _rows(self._snapshot, names)
+        return everywhere(self._snapshot) if names is None else with_names(self._snapshot, names)
 
 
 class NodeNameFilter(StaticFilter):
@@ -127,10 +157,15 @@ class NodeNameFilter(StaticFilter):
     REASON = "node(s) didn't match the requested node name"
     READS = ("node_name",)
 
+    def unmet(self, shape: Shape, nodes: Bools) -> str:
+        """Return the name that the pod requests."""
+        having = share(int((nodes & self.mask(shape)).sum()), nodes, "has", "have")
+        return f"spec.nodeName={cut(shape.node_name or '', MOST_BYTES)}: {having} this name"
+
     def _feasible(self, shape: Shape) -> Bools:
         if shape.node_name is None:
-            return _everywhere(self._snapshot)
-        return _rows(self._snapshot, (shape.node_name,))
+            return everywhere(self._snapshot)
+        return with_names(self._snapshot, (shape.node_name,))
 
 
 class NodeUnschedulableFilter(StaticFilter):
@@ -138,10 +173,16 @@ class NodeUnschedulableFilter(StaticFilter):
 
     REASON = "node(s) were unschedulable"
     READS = ("tolerations",)
+    KEEPS_OUT = True
+
+    def unmet(self, shape: Shape, nodes: Bools) -> str:
+        """Return how many nodes are cordoned."""
+        cordoned = int((nodes & ~self.mask(shape)).sum())
+        return f"spec.unschedulable: {share(cordoned, nodes, 'is', 'are')} cordoned"
 
     def _feasible(self, shape: Shape) -> Bools:
         if tolerates(shape.tolerations, UNSCHEDULABLE):
-            return _everywhere(self._snapshot)
+            return everywhere(self._snapshot)
         return ~self._snapshot.unschedulable
 
 
@@ -155,8 +196,12 @@ class ReservedNodesFilter(StaticFilter):
         key, equal, value = label.partition("=")
         self._label = Requirement(key, "In", (value,)) if equal else Requirement(key, "Exists", ())
 
+    def unmet(self, shape: Shape, nodes: Bools) -> str:  # noqa: ARG002 - as above
+        """Return the label of reserved nodes."""
+        return unmet_terms(self._snapshot, nodes, (NodeRequirement((self._label,)),))
+
     def _feasible(self, shape: Shape) -> Bools:  # noqa: ARG002 - as above
-        return _labelled(self._snapshot, self._label)
+        return labelled(self._snapshot, self._label)
 
 
 class TaintTolerationFilter(StaticFilter):
@@ -168,6 +213,7 @@ class TaintTolerationFilter(StaticFilter):
 
     REASON = "node(s) had untolerated taint(s)"
     READS = ("tolerations",)
+    KEEPS_OUT = True
 
     def __init__(self, snapshot: Snapshot, *, reserved: bool = False) -> None:
         super().__init__(snapshot)
@@ -181,6 +227,28 @@ class TaintTolerationFilter(StaticFilter):
             table[set_id] = not untolerated(tolerations, taints)
         return table[columns.taints.rows]
 
+    def unmet(self, shape: Shape, nodes: Bools) -> str:
+        """Return the taints for which the pod lacks a toleration, those on the most nodes first."""
+        tolerations, columns = shape.tolerations + self._always, self._snapshot.columns
+        # A cordoned node also has a taint that says so.
+        ids = columns.taints.rows[nodes & ~self.mask(shape) & ~self._snapshot.unschedulable]
+        number_of = dict(zip(*(each.tolist() for each in np.unique(ids, return_counts=True)), strict=True))
+        tainted = Counter[Taint]()
+        for taints, set_id in columns.taints.ids.of.items():
+            for taint in dict.fromkeys(untolerated(tolerations, taints)) if set_id in number_of else ():
+                tainted[taint] += number_of[set_id]
+        texts = [
+            f"{_taint_words(taint)}: {share(number, nodes, 'has', 'have')} this taint"
+            for taint, number in tainted.most_common(SHOWN)
+        ]
+        if len(tainted) > SHOWN:
+            texts.append(count(len(tainted) - SHOWN, "more taint"))
+        return (
+            f"{', '.join(texts)}, and the pod has no toleration for {'it' if len(texts) == 1 else 'them'}"
+            if texts
+            else ""
+        )
+
 
 class NodeAffinityFilter(StaticFilter):
     """Nodes that match both the node selector and one term of the required affinity."""
@@ -188,9 +256,19 @@ class NodeAffinityFilter(StaticFilter):
     REASON = "node(s) didn't match Pod's node affinity/selector"
     READS = ("selector", "node_required")
 
+    def unmet(self, shape: Shape, nodes: Bools) -> str:
+        """Return the labels and names that the pod selects."""
+        pairs = _selected(shape)
+        if shape.node_required is None:
+            return unmet_terms(self._snapshot, nodes, (NodeRequirement(pairs),))
+        terms = [
+            NodeRequirement((*pairs, *term.expressions), term.fields)
+            for term in shape.node_required[: MOST_WORDED + 1]
+        ]
+        return unmet_terms(self._snapshot, nodes, terms)
+
     def _feasible(self, shape: Shape) -> Bools:
-        pairs = tuple(Requirement(key, "In", (value,)) for key, value in shape.selector)
-        passes = matching(self._snapshot, NodeRequirement(pairs))
+        passes = matching(self._snapshot, NodeRequirement(_selected(shape)))
         if shape.node_required is not None:
             passes &= any_term(self._snapshot, shape.node_required)
         return passes
@@ -202,8 +280,12 @@ class VolumeNodeAffinityFilter(StaticFilter):
     REASON = "node(s) didn't match PersistentVolume's node affinity"
     READS = ("volumes",)
 
+    def unmet(self, shape: Shape, nodes: Bools) -> str:
+        """Return where the first volume is that some nodes do not reach."""
+        return _unreached(self._snapshot, nodes, shape.volumes)
+
     def _feasible(self, shape: Shape) -> Bools:
-        return _each(self._snapshot, shape.volumes)
+        return all_terms(self._snapshot, shape.volumes)
 
 
 class MissingVolumeFilter(StaticFilter):
@@ -222,8 +304,14 @@ class VolumeZoneFilter(StaticFilter):
     REASON = "node(s) had no available volume zone"
     READS = ("zones",)
 
+    def unmet(self, shape: Shape, nodes: Bools) -> str:
+        """Return the zone of the first volume that is not that of all nodes."""
+        # A node without such labels passes too. That is no advice.
+        zones = tuple(tuple(term for term in terms if _has_values(term)) for terms in shape.zones)
+        return _unreached(self._snapshot, nodes, zones)
+
     def _feasible(self, shape: Shape) -> Bools:
-        return _each(self._snapshot, shape.zones)
+        return all_terms(self._snapshot, shape.zones)
 
 
 class DeclaredFeaturesFilter(StaticFilter):
@@ -232,9 +320,14 @@ class DeclaredFeaturesFilter(StaticFilter):
     REASON = "node(s) didn't match Pod's required features"
     READS = ("features",)
 
+    def unmet(self, shape: Shape, nodes: Bools) -> str:
+        """Return the features that the pod requires."""
+        having = share(int((nodes & self.mask(shape)).sum()), nodes, "declares", "declare")
+        return f"required features {some(shape.features)}: {having} them"
+
     def _feasible(self, shape: Shape) -> Bools:
         if not shape.features:
-            return _everywhere(self._snapshot)
+            return everywhere(self._snapshot)
         sets = self._snapshot.columns.features
         table = np.zeros(sets.ids.size, np.bool_)
         for features, set_id in sets.ids.of.items():
@@ -268,37 +361,6 @@ def untolerated(tolerations: tuple[ShapeToleration, ...], taints: Iterable[Taint
     return [taint for taint in taints if taint.effect in _KEEPS_OUT and not tolerates(tolerations, taint)]
 
 
-def matching(snapshot: Snapshot, term: NodeRequirement) -> Bools:
-    """Return the node rows that meet every expression of a term; all rows meet an empty term."""
-    passes = _everywhere(snapshot)
-    for requirement in term.expressions:
-        if snapshot.columns.has(requirement.key):
-            passes &= _labelled(snapshot, requirement)
-        elif requirement.operator not in _WITHOUT_LABEL:
-            return ~_everywhere(snapshot)
-    for requirement in term.fields:
-        # The name is the only field there is.
-        named = _rows(snapshot, requirement.values)
-        passes &= named if requirement.operator == "In" else ~named
-    return passes
-
-
-def _labelled(snapshot: Snapshot, requirement: Requirement) -> Bools:
-    """Return the rows that meet a requirement, evaluated once for each value of its label."""
-    key, operator, values = requirement
-    column, ids = snapshot.columns.column(key), snapshot.columns.values(key)
-    # The last entry is for nodes without the label, whose id is -1.
-    table = np.full(ids.size + 1, operator == "NotIn", np.bool_)
-    if operator in ("Gt", "Lt"):
-        for value, value_id in ids.of.items():
-            table[value_id] = requirement.matches({key: value})
-    elif operator in ("Exists", "DoesNotExist"):
-        table[:-1], table[-1] = operator == "Exists", operator == "DoesNotExist"
-    else:
-        table[[ids.of[value] for value in values if value in ids.of]] = operator == "In"
-    return table[column]
-
-
 def _named(shape: Shape) -> set[str] | None:
     """Return the nodes that a required affinity names, None if a term names none."""
     names: set[str] = set()
@@ -310,26 +372,23 @@ def _named(shape: Shape) -> set[str] | None:
     return names if shape.node_required else None
 
 
-def _rows(snapshot: Snapshot, names: Iterable[str]) -> Bools:
-    rows = np.zeros(len(snapshot.alive), np.bool_)
-    rows[[snapshot.row[name] for name in names if name in snapshot.row]] = True
-    return rows
+def _selected(shape: Shape) -> tuple[Requirement, ...]:
+    """Return the node selector of a shape as requirements."""
+    return tuple(Requirement(key, "In", (value,)) for key, value in shape.selector)
 
 
-def _everywhere(snapshot: Snapshot) -> Bools:
-    return np.ones(len(snapshot.alive), np.bool_)
+def _taint_words(taint: Taint) -> str:
+    value = f"={taint.value}" if taint.value else ""
+    return f"{cut(f'{taint.key}{value}', MOST_BYTES)}:{taint.effect}"
 
 
-def any_term(snapshot: Snapshot, terms: tuple[NodeRequirement, ...]) -> Bools:
-    """Return the node rows that meet one of some terms."""
-    passes = np.zeros(len(snapshot.alive), np.bool_)
-    for term in terms:
-        passes |= matching(snapshot, term)
-    return passes
+def _has_values(term: NodeRequirement) -> bool:
+    return any(requirement.values for requirement in term.expressions)
 
 
-def _each(snapshot: Snapshot, alternatives: tuple[tuple[NodeRequirement, ...], ...]) -> Bools:
-    passes = _everywhere(snapshot)
+def _unreached(snapshot: Snapshot, nodes: Bools, alternatives: tuple[Alternatives, ...]) -> str:
+    """Return what the first of some alternatives needs that not all `nodes` (rows) meet."""
     for terms in alternatives:
-        passes &= any_term(snapshot, terms)
-    return passes
+        if (nodes & ~any_term(snapshot, terms)).any():
+            return f"{unmet_terms(snapshot, nodes, terms)} (for a volume of the pod)"
+    return ""

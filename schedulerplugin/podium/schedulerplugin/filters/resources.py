@@ -15,6 +15,7 @@ from podium.api.podrequests import PODS
 from podium.schedulerplugin.arrays import MOST_RESOURCES, Bools, Int64s, Rows
 from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
+from podium.text import some
 
 
 class ResourcesFilter:
@@ -54,6 +55,26 @@ class ResourcesFilter:
             name == PODS or (name in resource and allocatable[resource[name]].item(row) >= amount)
             for name, amount in shape.requests
         )
+
+    def unmet(self, shape: Shape, nodes: Bools) -> str:
+        """Return which requests are larger than each of some empty `nodes` (rows); empty if a node is enough.
+
+        At most NAMED requests are looked at.
+        """
+        resource, allocatable, _ = self._room()
+        if (nodes & self.resolvable(shape)).any():
+            return ""
+        asked = [(name, amount) for name, amount in shape.requests if name != PODS][:NAMED]
+        most = {
+            name: int(allocatable[resource[name]][nodes].max(initial=0)) if name in resource else 0
+            for name, _ in asked
+        }
+        short = [name for name, amount in asked if most[name] < amount]
+        nowhere = [name for name in short if not most[name]]
+        if nowhere:
+            return f"{some(nowhere)}: no node that suits the pod has any"
+        what = some(short) or "its requests together"
+        return f"{what}: no node that suits the pod has enough, even without other pods"
 
     def fits_at(self, shape: Shape) -> Callable[[int], bool]:
         """Return a function that checks the room of one row; valid until a new node or resource comes."""

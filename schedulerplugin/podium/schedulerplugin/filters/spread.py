@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from podium.api.selectors import NodeRequirement, Requirement
 from podium.schedulerplugin.arrays import Bools, Int32s
 from podium.schedulerplugin.filters.counter import DomainCounter, Domains
 from podium.schedulerplugin.filters.counters import CountQuery, PerShape, PodSelection, SelectorCounters
@@ -27,6 +28,7 @@ from podium.schedulerplugin.filters.nodes import (
     TaintTolerationFilter,
 )
 from podium.schedulerplugin.filters.nominated import NO_PODS, NominatedPods
+from podium.schedulerplugin.filters.terms import unmet_terms
 from podium.schedulerplugin.shapes import Shape, SpreadConstraint
 
 
@@ -217,6 +219,12 @@ class TopologyLabelsFilter(StaticFilter):
 
     REASON = "node(s) didn't match pod topology spread constraints (missing required label)"
     READS = ("spread",)
+
+    def unmet(self, shape: Shape, nodes: Bools) -> str:
+        """Return the topology keys that some nodes lack."""
+        keys = dict.fromkeys(each.topology_key for each in shape.spread)
+        term = NodeRequirement(tuple(Requirement(key, "Exists") for key in keys))
+        return f"{unmet_terms(self._snapshot, nodes, (term,))} (for a topology spread constraint)"
 
     def _feasible(self, shape: Shape) -> Bools:
         labelled = np.ones(len(self._snapshot.alive), np.bool_)

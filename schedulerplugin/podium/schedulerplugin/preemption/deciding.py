@@ -16,6 +16,7 @@ Reading order, from a pending pod to a plan:
 The engine has begun a trial of the snapshot, in which nominated pods count on their nodes.
 """
 
+import itertools
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ import numpy as np
 
 from podium.schedulerplugin.arrays import Rows
 from podium.schedulerplugin.deadline import Deadline
+from podium.schedulerplugin.filters.devices import IN_USE, UNALLOCATABLE
 from podium.schedulerplugin.filters.refusals import Refusals
 from podium.schedulerplugin.overlay import REMOVED
 from podium.schedulerplugin.preemption.choice import Chooser, Chosen
@@ -52,6 +54,10 @@ TERMINATING_ON_NODE = "not eligible due to a terminating pod on the nominated no
 # Why no pod is evicted for a preemptor that waits for volumes.
 DETACHING = "waiting for volumes to be detached whose pods are gone"
 RELEASING = "waiting for the claims of pods that are gone to release their devices"
+
+_NO_DEVICES_FREED = "preempts nothing for devices (kubernetes/enhancements#5690)"
+# The most different pods of a target that are checked for one that suits no node.
+_MOST_SHAPES = 16
 
 _PLACED = (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
 
@@ -204,23 +210,16 @@ class Decider:
             if placed is not None:
                 return self._without_victims(found, placed, refusals)
         if not released and (why := self._awaits(search)):
-            return Decision(Outcome.NOT_ELIGIBLE, found, {}, refusals=refusals, why=why)
+            return self._ineligible(found, search, refusals, why)
         if found.preemption_barred:
-            return Decision(Outcome.NOT_ELIGIBLE, found, {}, refusals=refusals, why=found.preemption_barred)
+            return self._ineligible(found, search, refusals, found.preemption_barred)
         if released and self._waits_for_victims(found):
-            return self._decide_waiting(found, refusals)
+            return self._decide_waiting(found, search, refusals)
         chooser = self._chooser(found, nominated if released else {})
         grouped = self._as_group(found)
         chosen = DomainChooser(chooser.planner, search).choose() if grouped else chooser.best_node()
         if chosen is None:
-            unknown = self._units.in_unknown_trees(found.priority)
-            refused = self._units.refused_below(found.priority)
-            obstacles = self._obstacles(chooser, search)._replace(
-                unknown_trees=bool(len(unknown)),
-                refused=len(refused),
-                victims=bool(chooser.planner.potential.any()),
-            )
-            return Decision(Outcome.DOES_NOT_FIT, found, {}, refusals=refusals, obstacles=obstacles)
+            return self._does_not_fit(found, search, refusals, chooser)
         # kube-scheduler nominates the members that it placed before it chose the victims, and no others.
         rest = self._targets.place_rest
         placed = chosen.found.placed if released else rest(found, chosen.found, self._units)
@@ -343,10 +342,10 @@ class Decider:
                 return True
         return False
 
-    def _decide_waiting(self, found: PlacementTarget, refusals: Refusals) -> Decision:
+    def _decide_waiting(self, found: PlacementTarget, search: DomainSearch, refusals: Refusals) -> Decision:
         """Return kube-scheduler's decision while it waits: a lone pod is refused, a group keeps its nodes."""
         if not self._as_group(found):
-            return Decision(Outcome.NOT_ELIGIBLE, found, {}, refusals=refusals, why=TERMINATING_ON_NODE)
+            return self._ineligible(found, search, refusals, TERMINATING_ON_NODE)
         snapshot = self._snapshot
         kept = self._nominated_nodes(found.rows)
         on = np.concatenate([snapshot.pods_on(node) for node in sorted(set(kept.values()))])
@@ -361,6 +360,58 @@ class Decider:
         """Return the node rows that are reserved for pods."""
         nodes = {row: self._snapshot.row.get(self._engine.nomination(row)) for row in rows}
         return {row: node for row, node in nodes.items() if node is not None}
+
+    def _ineligible(
+        self, found: PlacementTarget, search: DomainSearch, refusals: Refusals, why: str
+    ) -> Decision:
+        """Return the decision for pods that are refused, and for which nothing may be evicted."""
+        refusals = self._explained(search, refusals)
+        return Decision(Outcome.NOT_ELIGIBLE, found, {}, refusals=refusals, why=why)
+
+    def _does_not_fit(
+        self, found: PlacementTarget, search: DomainSearch, refusals: Refusals, chooser: Chooser
+    ) -> Decision:
+        """Return the decision for pods for which no preemption was found, with the reasons."""
+        units = self._units
+        refusals, obstacles = self._explained(search, refusals), self._obstacles(chooser, search)
+        obstacles = obstacles._replace(
+            refusals=obstacles.refusals._replace(unmet=refusals.unmet)
+            if obstacles.refusals.shape is refusals.shape
+            else self._explained(search, obstacles.refusals),
+            victims=bool(chooser.planner.potential.any()),
+            lower=bool((units.priority[units.is_lead] < found.priority).any()),
+            device_rule=self._device_rule(obstacles.refusals),
+            unknown_trees=bool(len(units.in_unknown_trees(found.priority))),
+            refused=len(units.refused_below(found.priority)),
+        )
+        return Decision(Outcome.DOES_NOT_FIT, found, {}, refusals=refusals, obstacles=obstacles)
+
+    def _explained(self, search: DomainSearch, refusals: Refusals) -> Refusals:
+        """Return refusals with what no preemption changes.
+
+        If all pods of a target are needed, one that suits no node refuses them all, whichever is refused
+        first.
+        """
+        chain, found = self._placer.chain, search.found
+        topology = search.levels[-1].topology
+        keys = () if topology is None else topology.keys
+        unmet = chain.unmet(refusals.shape, keys)
+        if unmet.everywhere or found.needed < len(found.rows) or found.parts:
+            return refusals._replace(unmet=unmet)
+        shapes = {id(shape): shape for shape in map(self._snapshot.shape_at, found.rows)}
+        for shape in itertools.islice(shapes.values(), _MOST_SHAPES):
+            others = unmet if shape is refusals.shape else chain.unmet(shape, keys)
+            if others.everywhere:
+                return chain.refusals(shape)._replace(unmet=others)
+        return refusals._replace(unmet=unmet)
+
+    def _device_rule(self, refusals: Refusals) -> str:
+        """Return the rule of a kube-scheduler that evicts no pod for the devices of refusing nodes."""
+        by_devices = (text in reason for reason, _, _ in refusals.reasons for text in (UNALLOCATABLE, IN_USE))
+        if self._semantics is Semantics.KEP or not any(by_devices):
+            return ""
+        release = "" if self._semantics is Semantics.PODS else f" {self._semantics}"
+        return f"kube-scheduler{release} {_NO_DEVICES_FREED}"
 
     def _obstacles(self, chooser: Chooser, search: DomainSearch) -> Obstacles:
         """Return what refuses the preemptor even without all potential victims."""

@@ -33,6 +33,15 @@ from podium.text import count
 STRICT_BUDGETS = "node(s) had room only where PodDisruptionBudgets forbid preemption, and budgets are strict"
 
 
+# Why preemption does not help.
+_NOTHING_LOWER = "nothing has a lower priority"
+_PROTECTED = "nothing of a lower priority may be preempted"
+_EVEN_SO = "even without all that may be preempted"
+# kube-scheduler's texts: for no potential victims, and for nodes that no preemption changes.
+_NO_VICTIMS = "No preemption victims found for incoming preemptor."
+_NOT_HELPFUL = "Preemption is not helpful for scheduling."
+
+
 class Elsewhere(NamedTuple):
     """The number of `nodes` that take the pod only if units of other nodes are evicted.
 
@@ -47,27 +56,38 @@ class Elsewhere(NamedTuple):
 class Obstacles(NamedTuple):
     """The refusals of each node without the units that may be preempted for it.
 
-    `victims` says whether there are such units. `unknown_trees` says that units of lower priority are
-    protected, as their composite groups are unknown. `refused` is the number of pods of lower priority that
-    the API server does not let go.
+    `victims` says whether there are such units, and `lower` whether a unit has a lower priority. If devices
+    refuse a node, `device_rule` is the rule of a kube-scheduler that preempts nothing for devices.
+    `unknown_trees` says that units of lower priority are protected, as their composite groups are unknown.
+    `refused` is the number of pods of lower priority that the API server does not let go.
     """
 
     refusals: Refusals
     elsewhere: Elsewhere | None = None
     victims: bool = False
+    lower: bool = False
+    device_rule: str = ""
     unknown_trees: bool = False
     refused: int = 0
 
     @property
-    def message(self) -> str:
+    def why(self) -> str:
+        """Why preemption does not help, as the beginning of a sentence; empty if no node could be freed."""
+        if self.refusals.unmet.everywhere:
+            return ""
+        if self.device_rule:
+            return self.device_rule
+        if not self.victims:
+            return _PROTECTED if self.lower else _NOTHING_LOWER
+        return f"{_EVEN_SO}{'' if self.elsewhere is None else ' on the same node'}"
+
+    @property
+    def sentence(self) -> str:
         """The sentence of kube-scheduler, and one that counts the nodes blocked by pods of other nodes."""
         if self.elsewhere is None:
-            return self.refusals.message
-        nodes = count(self.elsewhere.nodes, "node")
-        return (
-            f"{self.refusals.message} {nodes} could take the pod only if pods on other nodes were preempted, "
-            "which is not tried."
-        )
+            return self.refusals.sentence
+        only = "could take the pod only if pods on other nodes were preempted, which is not tried."
+        return f"{self.refusals.sentence} {count(self.elsewhere.nodes, 'node')} {only}"
 
     @property
     def remarks(self) -> str:
@@ -78,6 +98,23 @@ class Obstacles(NamedTuple):
             refused = f"{pods} not preempted: the API server refuses the deletion."
         trees = "Pods whose composite groups are unknown are not preempted." if self.unknown_trees else ""
         return " ".join(filter(None, (self.refusals.about_claims, trees, refused)))
+
+    def message(self, example: str = "") -> str:
+        """Return all that a reader learns of the refusal; `example` is a sentence on `elsewhere`."""
+        why = f"{self.why}: " if self.why else ""
+        whole = self.refusals.explained(f"{why}{self.sentence}{example and f' {example}'}")
+        return f"{whole} {self.remarks}".rstrip()
+
+    @property
+    def condition(self) -> str:
+        """The part of a condition on preemption, in kube-scheduler's words where it has some."""
+        if self.refusals.unmet.everywhere:
+            why = _NOT_HELPFUL
+        elif self.device_rule:
+            why = f"{self.device_rule}."
+        else:
+            why = f"{self.why}: {self.sentence}" if self.victims else _NO_VICTIMS
+        return f"preemption: {why} {self.remarks}".rstrip()
 
 
 def obstacles_without_victims(chain: Chain, shape: Shape) -> Obstacles:
@@ -187,7 +224,15 @@ def combined(target: PlacementTarget, decisions: list[Decision]) -> Decision:
         )
         chosen = Chosen(whole, ())
     if failed is not None:
-        return failed._replace(target=target, placed=placed, chosen=chosen)
+        refusals, obstacles = failed.refusals, failed.obstacles
+        if refusals is not None:
+            refusals = refusals.beside_members(len(placed), len(target.rows))
+        if obstacles is not None:
+            beside = obstacles.refusals.beside_members(len(placed), len(target.rows))
+            obstacles = obstacles._replace(refusals=beside)
+        return failed._replace(
+            target=target, placed=placed, chosen=chosen, refusals=refusals, obstacles=obstacles
+        )
     outcome = Outcome.FITS if chosen is None else Outcome.FITS_AFTER_PREEMPTION
     refusals = next((each.refusals for each in decisions if each.refusals is not None), None)
     return Decision(outcome, target, placed, chosen, refusals=refusals)

@@ -76,5 +76,5 @@ def _message(decision: Decision) -> str:
     if decision.outcome in _ORDER:
         return ""
     refusals = decision.refusals if decision.obstacles is None else decision.obstacles.refusals
-    said = "" if refusals is None else refusals._replace(domains="").message
+    said = "" if refusals is None else refusals._replace(domains="").sentence
     return " ".join(filter(None, (decision.why, said)))

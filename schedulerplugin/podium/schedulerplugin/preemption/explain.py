@@ -22,7 +22,7 @@ from podium.rules.audit.trees import unknown_tree_findings
 from podium.schedulerplugin.arrays import Rows
 from podium.schedulerplugin.devices.needs import IN_MEMORY
 from podium.schedulerplugin.devices.plannedclaims import AssumedClaim
-from podium.schedulerplugin.preemption.decision import Decision, Obstacles
+from podium.schedulerplugin.preemption.decision import Decision, Elsewhere
 from podium.schedulerplugin.preemption.harm import plan_harm
 from podium.schedulerplugin.preemption.outcome import (
     ClaimDevicesPlan,
@@ -107,9 +107,9 @@ class Explainer:
         decision = self._decision
         target, refusals = self._target, self._refusals
         if target is None or decision.outcome is Outcome.NOT_ELIGIBLE:
-            return decision.why if refusals is None else f"{decision.why.rstrip('.')}. {refusals.message}"
+            return decision.why if refusals is None else refusals.ineligible(decision.why)
         if decision.obstacles is not None:
-            return self._obstacles_message(target, decision.obstacles)
+            return decision.obstacles.message(self._example(decision.obstacles.elsewhere))
         where = self._where(target)
         if decision.awaited:
             names = [self._pod_name(row) for row in decision.awaited]
@@ -124,18 +124,12 @@ class Explainer:
         what = pods if not groups else f"{pods}, {count(groups, 'whole group')} among them"
         return f"{where} after preempting {what}"
 
-    def _obstacles_message(self, target: PlacementTarget, obstacles: Obstacles) -> str:
-        """Return what refuses the preemptor even without all units that may be preempted."""
-        if not (self._units.priority[self._leads()] < target.priority).any():
-            return f"nothing has a lower priority: {obstacles.message} {obstacles.remarks}".rstrip()
-        elsewhere = obstacles.elsewhere
+    def _example(self, elsewhere: Elsewhere | None) -> str:
+        """Return a sentence on the units of other nodes that block the first node; empty for none."""
         if elsewhere is None:
-            why = f"even without all that may be preempted: {obstacles.message}"
-            return f"{why} {obstacles.remarks}".rstrip()
+            return ""
         names = [self._unit_name(lead) for lead in elsewhere.units.tolist()]
-        example = f"For node {self._snapshot.node_name(elsewhere.node)} that would be {some(names)}."
-        why = f"even without all that may be preempted on the same node: {obstacles.message} {example}"
-        return f"{why} {obstacles.remarks}".rstrip()
+        return f"For node {self._snapshot.node_name(elsewhere.node)} that would be {some(names)}."
 
     def _unit_name(self, lead: int) -> str:
         """Return a unit's name and the nodes of its pods."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from podium.schedulerplugin.arrays import Bools
 from podium.schedulerplugin.deadline import Deadline
 from podium.schedulerplugin.filters.refusals import Refusals
 from podium.schedulerplugin.placement import Placer
@@ -14,6 +15,8 @@ from podium.schedulerplugin.preemption.slices import slice_refusals
 from podium.schedulerplugin.preemption.target import PlacementTarget
 from podium.schedulerplugin.preemption.units import Units
 from podium.schedulerplugin.semantics import Semantics
+
+_TAKEN = "node(s) were taken by other members of the group ({})"
 
 
 class TargetPlacer:
@@ -49,23 +52,41 @@ class TargetPlacer:
             if len(placed) >= found.needed:
                 return placed, None
             failed = next(row for row in found.rows if row not in placed)
-            refusals = self.refusals(failed)
             if found.parts:
-                return None, part_refusals(self._placer, failed, refusals)
+                return None, part_refusals(self._placer, failed, self.refusals(failed))
             if slices is not None:
-                return None, slice_refusals(self._placer, slices, failed, refusals)
+                return None, slice_refusals(self._placer, slices, failed, self.refusals(failed))
+            shape, most = snapshot.shape_at(failed), len(placed)
+            refused = list(self._placer.chain.refused_rows(shape, self._placer.chain.nodes))
+            refusals = self._placer.chain.refusals_of(shape, refused)
         if self._semantics is Semantics.KEP:
             with snapshot.trial():
                 placed = place_packed(self._placer.chain, found.rows, found.needed, self._deadline)
                 if len(placed) >= found.needed:
                     return placed, None
+                most = max(most, len(placed))
             if not nominated:
                 for attempt in device_attempts(self._placer, found.rows, found.needed, self._deadline):
                     with snapshot.trial():
                         placed = attempt()
                         if len(placed) >= found.needed:
                             return placed, None
-        return None, refusals
+                        most = max(most, len(placed))
+        return None, self._beside_members(found, refusals, refused, most) if most else refusals
+
+    def _beside_members(
+        self, found: PlacementTarget, refusals: Refusals, refused: list[tuple[str, Bools]], number: int
+    ) -> Refusals:
+        """Return the refusals of a member, with the `number` of others that have room.
+
+        `refused` are its reasons beside the others. Nodes that would take it alone are counted as taken.
+        """
+        free = self._placer.chain.feasible(refusals.shape)
+        reasons = [(reason, rows & ~free) for reason, rows in refused]
+        reasons += [(_TAKEN.format(reason), rows & free) for reason, rows in refused]
+        kind = "members" if found.needed == len(found.rows) and not found.running else "needed members"
+        beside = self._placer.chain.refusals_of(refusals.shape, reasons)
+        return beside._replace(claims=refusals.claims).beside_members(number, found.needed, kind)
 
     def _place_pods(
         self,

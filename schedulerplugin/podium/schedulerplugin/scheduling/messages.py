@@ -7,7 +7,8 @@ wrote. A group's conditions are always given all together, because a server-side
 condition removes it.
 
 A message is `0/N nodes are available: ...` (what refuses the entry without preemption) and `preemption: ...`
-(the result of the search for victims). Pods of other tenants are counted, never named.
+(the result of the search for victims). What no preemption changes comes first, such as a label that no node
+has. Pods of other tenants are counted, never named.
 
 One event reports a preemption for each unit, where kube-scheduler writes one for each victim. A condition or
 an event names the preemptor by its UID, as kube-scheduler does, because its readers need not know anything of
@@ -183,23 +184,12 @@ def _settled(wanted: Condition, meta: ObjectMeta, stored: Condition | None, now:
     return timed(settled, stored, now)
 
 
-# kube-scheduler's text.
-_NO_VICTIMS = "No preemption victims found for incoming preemptor."
-
-
 def refusal(decision: Decision) -> str:
     """Return why an entry does not fit and, if preemption was considered, why preemption does not help."""
     now = "" if decision.refusals is None else decision.refusals.message
     if decision.outcome in (Outcome.NOT_ELIGIBLE, Outcome.NOT_JUDGED):
-        return " ".join(part for part in (now, f"preemption: {decision.why}") if part)
-    if decision.obstacles is not None:
-        why = decision.obstacles.message
-        if not decision.obstacles.victims:
-            why = _NO_VICTIMS
-        elif why == now:
-            why = f"even without all that may be preempted: {why}"
-        return f"{now} preemption: {why} {decision.obstacles.remarks}".rstrip()
-    return now
+        return f"{now} preemption: {decision.why}".lstrip()
+    return now if decision.obstacles is None else f"{now} {decision.obstacles.condition}"
 
 
 def awaiting(decision: Decision) -> str:

@@ -9,8 +9,8 @@ from tests.support.whatif import sample
 
 from podium.cli.render import whatif_table as table
 from podium.cli.render.text import Layout
-from podium.cli.render.whatif_words import WhatIf, harm_line
-from podium.schedulerplugin.preemption.outcome import HarmLevel, PlanHarm
+from podium.cli.render.whatif_words import WhatIf, harm_line, outcome_line
+from podium.schedulerplugin.preemption.outcome import HarmLevel, Placed, PlanHarm
 
 
 def written(report: WhatIf, width: int = 120, *, colour: bool = False) -> list[str]:
@@ -66,6 +66,14 @@ OPENINGS = {
 def test_opens_with_what_counts(report: WhatIf, lines: list[str]) -> None:
     """The report begins with the rules and the time; then outcome and place, victims, and reasons."""
     assert written(report, 300)[: len(lines)] == lines
+
+
+def test_a_group_without_a_workload_has_only_its_placed_pods() -> None:
+    """Under the rules `pods` a part of a group is placed; kubernetes-sigs/scheduler-plugins#930."""
+    report = sample.hopeless()
+    plan = msgspec.structs.replace(report.plan, placements=(Placed("team-a/train-0", "node-0"),))
+    placed = report._replace(plan=plan)
+    assert outcome_line(placed) == "PodGroup team-a/train does not fit: only 1 pod, on node node-0."
 
 
 def test_a_sum_of_plans_has_a_line_for_each_workload() -> None:

@@ -11,6 +11,7 @@ from tests.support.filters.builders import Quantities, claim, node, pod, volume
 from podium.api.meta import ObjectMeta
 from podium.api.schedulable import Schedulable, SchedulableNode, Taint
 from podium.schedulerplugin.filters import nodes as filters_of_nodes
+from podium.schedulerplugin.filters.chain import Chain
 from podium.schedulerplugin.filters.nodes import (
     DeclaredFeaturesFilter,
     MissingVolumeFilter,
@@ -399,6 +400,17 @@ def test_a_node_must_declare_every_required_feature(features: list[str] | None, 
     before = snapshot.objects[0]
     snapshot.apply(before, has(features=["RestartAllContainersOnContainerExits", "VolumeBindMountOptions"]))
     assert refusal(shape(wanted, snapshot), snapshot) is None
+
+
+def test_a_refusal_names_the_features_and_the_name_that_no_node_has() -> None:
+    snapshot = snapshot_of(has())
+    wanted = shape(asks(containers=[RESTARTS, MOUNTS]), snapshot)._replace(node_name="gone")
+    features = "RestartAllContainersOnContainerExits, VolumeBindMountOptions"
+    assert Chain(snapshot, {}).unmet(wanted) == (
+        f"spec.nodeName=gone: no node has this name; required features {features}: no node declares them",
+        "",
+        True,
+    )
 
 
 def test_a_kept_mask_cannot_be_changed() -> None:

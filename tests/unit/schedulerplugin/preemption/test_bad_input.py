@@ -198,7 +198,7 @@ def test_without_nodes_the_preemptor_does_not_fit(by: Any, semantics: Semantics)
     mine = [group("group", 5, 1), gang("group", [None], 1, priority=5)]
     plan = planned(pod("high", 1, 5), mine, by=by, semantics=semantics)
     assert (plan.outcome, victims(plan)) == (Outcome.DOES_NOT_FIT, [])
-    assert plan.message == "nothing has a lower priority: no nodes available to schedule pods"
+    assert plan.message == "no nodes available to schedule pods"
 
 
 @pytest.mark.parametrize("semantics", Semantics)
@@ -207,7 +207,10 @@ def test_an_empty_cluster_is_planned(by: Any, semantics: Semantics) -> None:
     mine = [group("group", 5, 1), gang("group", [None], 9, priority=5)]
     plan = planned(node("n1"), pod("high", 9, 5), mine, by=by, semantics=semantics)
     assert (plan.outcome, victims(plan)) == (Outcome.DOES_NOT_FIT, [])
-    assert "nothing has a lower priority" in plan.message
+    assert plan.message == (
+        "cpu: no node that suits the pod has enough, even without other pods; "
+        "0/1 nodes are available: 1 Insufficient cpu."
+    )
 
 
 @pytest.mark.parametrize("lowest", [-(2**31), 2**31 - 1])

@@ -37,6 +37,7 @@ from podium.schedulerplugin.semantics import Semantics
 
 NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
 NO_SPACE = "node(s) did not have enough free storage"
+TAKEN = "node(s) were taken by other members of the group"
 LOCAL = storage_class(manifests.LOCAL)
 SHARED = storage_class("shared", DRIVER)
 
@@ -89,12 +90,12 @@ CASES = {
     "no unit is evicted for a pod whose claim finds no volume": Case(
         [node("n1", 1), pod("low-1", node="n1"), LONE],
         [LOCAL, *claims_for(1)],
-        refusal=f"even without all that may be preempted: 0/1 nodes are available: 1 {NO_VOLUME}.",
+        refusal=f"0/1 nodes are available: 1 {NO_VOLUME}.",
     ),
     "members never count on one volume": Case(
         [node("n1"), group("high", 10, 2), *members(2)],
         [LOCAL, disk("v", "n1"), *claims_for(2)],
-        refusal=f"1 {NO_VOLUME}",
+        refusal=f"1 of 2 members has room; 0/1 nodes are available: 1 {TAKEN} ({NO_VOLUME}).",
         by=of("high"),
     ),
     "each member has a volume of its own": Case(
@@ -106,7 +107,7 @@ CASES = {
     "members never count on the same last space": Case(
         [node("n1"), group("high", 10, 2), *members(2)],
         [SHARED, driver(), capacity("all", "shared", {}, "15Gi"), *claims_for(2, of="shared")],
-        refusal=f"1 {NO_SPACE}",
+        refusal=f"1 of 2 members has room; 0/1 nodes are available: 1 {TAKEN} ({NO_SPACE}).",
         by=of("high"),
     ),
     "kube-scheduler's members count on the same space": Case(
@@ -134,7 +135,8 @@ CASES = {
             *(group("high", 10, 2), *members(2)),
         ],
         [LOCAL, disk("v1", "n1"), *claims_for(2)],
-        refusal=f"0/2 nodes are available: 1 Insufficient cpu, 1 {NO_VOLUME}. "
+        refusal="1 of 2 members has room; 0/2 nodes are available: "
+        f"1 {NO_VOLUME}, 1 {TAKEN} (Insufficient cpu). "
         "Claim c1 finds no volume on 2 nodes.",
         by=of("high"),
     ),

@@ -247,7 +247,8 @@ CASES = {
         ],
         Freeing.DOES_NOT_FIT,
         message=f"PodGroup {NS}/ring fits on no other node: 0/2 domains of {RACK} are available, the nearest "
-        f"is {RACK}=b: 0/2 nodes are available: 2 Insufficient cpu",
+        f"is {RACK}=b: 1 of 2 members has room; 0/2 nodes are available: 1 Insufficient cpu, "
+        "1 node(s) were taken by other members of the group (Insufficient cpu)",
     ),
     "a group with a topology constraint moves to one domain": Case(
         [

@@ -114,7 +114,10 @@ def test_an_annotation_lets_a_group_preempt_for_all_members(size: int, taken: in
 def test_no_unit_is_evicted_for_a_group_that_cannot_reach_min_count() -> None:
     plan = want(3, 3, full_nodes(4, 4))
     assert (plan.outcome, victims(plan), placed(plan)) == (Outcome.DOES_NOT_FIT, [], {})
-    assert plan.message.startswith("even without all that may be preempted: 0/2 nodes are available")
+    assert plan.message == (
+        "even without all that may be preempted: 2 of 3 members have room; 0/2 nodes are available: "
+        "2 node(s) were taken by other members of the group (Insufficient cpu)."
+    )
 
 
 def test_members_are_taken_by_priority_then_age_then_name() -> None:

@@ -362,7 +362,9 @@ def test_other_nodes_have_a_reason_of_their_own() -> None:
     _, engine = live(node("n1"), node("n2", labels={"podium": "no"}), pod("high", 3), reserved="podium=yes")
     refusals = engine.decide((NS, "high"), NOW).refusals
     assert refusals is not None
-    assert refusals.message == "0/2 nodes are available: 2 node(s) were not reserved for Podium."
+    assert refusals.message == (
+        "podium=yes: no node has this label; 0/2 nodes are available: 2 node(s) were not reserved for Podium."
+    )
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,7 @@ CASES: dict[str, tuple[list[Any], str]] = {
     "the preemptor's anti-affinity, to a pod on another node": (
         in_a_zone(),
         (
+            f"{HOST}=n: 1 of 2 nodes has this label; "
             f"{SAME_NODE}2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, "
             f"1 node(s) didn't match pod anti-affinity rules. {ONE_ELSEWHERE} "
             "For node n that would be team-a/q on m."
@@ -217,7 +218,7 @@ def test_the_condition_counts_nodes_blocked_by_pods_on_other_nodes(semantics: Se
     )
     world.run()
     assert world.message("p") == (
-        "0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: "
+        f"0/2 nodes are available: 2 Insufficient cpu. preemption: {SAME_NODE}2 nodes are available: "
         f"1 Insufficient cpu, 1 {APART}. {ONE_ELSEWHERE}"
     )
 

@@ -103,9 +103,10 @@ def test_a_preference_for_a_label_that_no_node_has_clears_a_node(required: str) 
 def test_a_refusal_names_the_nearest_domain() -> None:
     plan = planned(*rack("a", 1), *rack("b", 2), *constrained(3), by=of("high"))
     assert plan.outcome is Outcome.DOES_NOT_FIT
-    assert (
-        f"0/2 domains of {RACK} are available, the nearest is {RACK}=b: "
-        "0/2 nodes are available: 2 Insufficient cpu." in plan.message
+    assert plan.message == (
+        f"nothing has a lower priority: 0/2 domains of {RACK} are available, the nearest is {RACK}=b: "
+        "2 of 3 members have room; 0/2 nodes are available: "
+        "2 node(s) were taken by other members of the group (Insufficient cpu)."
     )
 
 

@@ -41,8 +41,8 @@ CASES = {
     "a gang that fits in part binds no pod": Case(
         [node(cpu=1), group("g", least=2), *gang("g", size=2)],
         message={
-            "g-0": "0/1 nodes are available: 1 Insufficient cpu. preemption: "
-            "No preemption victims found for incoming preemptor."
+            "g-0": "1 of 2 members has room; 0/1 nodes are available: 1 node(s) were taken by other members "
+            "of the group (Insufficient cpu). preemption: No preemption victims found for incoming preemptor."
         },
     ),
     "what fits of a group beyond minCount is bound": Case(
@@ -67,7 +67,7 @@ CASES = {
         [node(), pod("a", **mounts("c"))],
         message={
             "a": '0/1 nodes are available: persistentvolumeclaim "c" not found. preemption: '
-            "No preemption victims found for incoming preemptor."
+            "Preemption is not helpful for scheduling."
         },
     ),
     "a delayed claim for which there is no volume": Case(
@@ -77,7 +77,7 @@ CASES = {
         ],
         message={
             "a": "0/1 nodes are available: 1 node(s) didn't find available persistent volumes to bind. "
-            "preemption: No preemption victims found for incoming preemptor. "
+            "preemption: Preemption is not helpful for scheduling. "
             "Claim c finds no volume on 1 node."
         },
     ),
@@ -121,13 +121,34 @@ CASES = {
         ],
         {"low": "n1"},
         message={
-            "g-0": "0/2 nodes are available: 2 Insufficient cpu. preemption: even without all that may be "
-            "preempted: 0/2 nodes are available: 2 Insufficient cpu."
+            "g-0": "1 of 3 members has room; 0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were "
+            "taken by other members of the group (Insufficient cpu). preemption: even without all that may "
+            "be preempted: 2 of 3 members have room; 0/2 nodes are available: 2 node(s) were taken by other "
+            "members of the group (Insufficient cpu)."
         },
     ),
     "a pod that is larger than any node evicts nothing": Case(
         [node(cpu=2), running("low", "n1"), pod("high", 3, 10)],
         {"low": "n1"},
+        message={
+            "high": "cpu: no node that suits the pod has enough, even without other pods; 0/1 nodes are "
+            "available: 1 Insufficient cpu. preemption: Preemption is not helpful for scheduling."
+        },
+    ),
+    "a selected label that no node has comes first": Case(
+        [node(cpu=1), running("low", "n1"), pod("high", 1, 10, nodeSelector={"pool": "gpu"})],
+        {"low": "n1"},
+        message={
+            "high": "pool=gpu: no node has this label; 0/1 nodes are available: 1 node(s) didn't match Pod's "
+            "node affinity/selector. preemption: Preemption is not helpful for scheduling."
+        },
+    ),
+    "room that no victim makes": Case(
+        [
+            *(node(cpu=2), running("low", "n1"), running("peer", "n1", priority=10)),
+            pod("high", 2, 10),
+        ],
+        {"low": "n1", "peer": "n1"},
         message={
             "high": "0/1 nodes are available: 1 Insufficient cpu. preemption: even without all that may be "
             "preempted: 0/1 nodes are available: 1 Insufficient cpu."

@@ -314,6 +314,7 @@ def test_a_driver_must_be_installed_if_it_says_so(
     assert chain.feasible(wanted).sum() == 1 + fits
     assert chain.static(wanted)[n] == fits
     assert fits or chain.refusals(wanted).reasons == ((text, 1, ("n",)),)
+    assert chain.unmet(wanted).first == ("" if fits else f"1 {text}")
     snapshot.apply(None, csi_node("n", {EBS: None}))
     assert chain.fits(wanted, n)
 
