@@ -331,6 +331,7 @@ class Chain:
             if (left & ~mask).any() or not (nodes & mask).any():
                 (kept_out if each.KEEPS_OUT else required).append(each.unmet(shape, nodes))
             left &= mask
+        required.append(self.volume_binding.unmet(shape))
         if left.any():
             required.append(self.resources.unmet(shape, left))
             left &= self.static(shape)

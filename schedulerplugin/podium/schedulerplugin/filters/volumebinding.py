@@ -9,12 +9,15 @@ Source: the filter and Reserve of VolumeBinding of kube-scheduler 1.36 and 1.37.
 
 import numpy as np
 
+from podium.api.storage import SELECTED_NODE
 from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows
 from podium.schedulerplugin.filters.nodes import MissingVolumeFilter, VolumeNodeAffinityFilter
+from podium.schedulerplugin.filters.terms import MOST_BYTES
 from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
 from podium.schedulerplugin.volumes.delayed import PodVolumes
 from podium.schedulerplugin.volumes.ledger import VolumePlan
+from podium.text import cut, some
 
 # From this release on, kube-scheduler scores by capacity (StorageCapacityScoring).
 _SCORES_SINCE = 37
@@ -71,6 +74,17 @@ class VolumeBindingFilter:
         return tuple(
             sorted((name, nodes) for (_, name), nodes in self._find(shape).refusing_claims().items())
         )
+
+    def unmet(self, shape: Shape) -> str:
+        """Return the claims that keep the node selected for their volume, empty if there are none."""
+        summed = self._sums and shape.in_group
+        kept = {
+            claim.key[1]: claim.selected_node
+            for claim in shape.delayed
+            if claim.selected_node and not (summed and claim.shareable)
+        }
+        texts = some(f"{name} on {cut(node, MOST_BYTES)}" for name, node in kept.items())
+        return f"claims whose node is selected (annotation {SELECTED_NODE}): {texts}" if kept else ""
 
     def plan(self, pod_row: int) -> VolumePlan | None:
         """Return what is written for the claims of an assumed pod; None if it has none, or they find none."""
