@@ -306,12 +306,12 @@ def test_a_plan_that_pods_share_is_marked(podium: Podium, replicas: int, shared:
     assert ("equal pods planned at once" in run.json["message"]) == shared
 
 
-DAEMON = """\
+LATER = """\
 ---
-apiVersion: apps/v1
-kind: DaemonSet
-metadata: {name: each, namespace: a}
-spec: {template: {spec: {containers: [{name: main}]}}}
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: later, namespace: a}
+spec: {schedule: "0 0 * * *", jobTemplate: {spec: {template: {spec: {containers: [{name: main}]}}}}}
 """
 
 
@@ -322,13 +322,13 @@ spec: {template: {spec: {containers: [{name: main}]}}}
 )
 def test_an_object_without_a_plan_is_not_judged(podium: Podium, text: str, code: int, outcome: str) -> None:
     """The plan has a row for it with the reason. An object that does not fit decides the exit code."""
-    given = ("-f", file(CLUSTER), "--add", file(DAEMON + text, "add.yaml"))
+    given = ("-f", file(CLUSTER), "--add", file(LATER + text, "add.yaml"))
     run = podium(*given, "-o", "json")
     report = json.loads(run.stdout)
     assert (run.code, report["outcome"]) == (code, outcome)
     row = report["workloads"][-1]
-    assert (row["kind"], row["outcome"], row["pods"]) == ("DaemonSet", "NotJudged", 0)
-    problem = "add.yaml, document 1, line 5: spec.template: the pods of a DaemonSet depend on the nodes"
+    assert (row["kind"], row["outcome"], row["pods"]) == ("CronJob", "NotJudged", 0)
+    problem = "add.yaml, document 1, line 5: spec.jobTemplate: creates its Jobs later. Add the Job instead"
     assert row["message"] == problem
     assert problem in podium(*given, "-o", "html").stdout.replace("\n", " ")
     run = podium(*given, "--strict")
