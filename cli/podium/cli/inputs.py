@@ -131,6 +131,7 @@ def object_counts(loaded: Loaded, command: str) -> dict[str, int]:
         Kind.POD_GROUP: state.groups,
         Kind.WORKLOAD: state.workloads,
         Kind.COMPOSITE_GROUP: state.composites,
+        Kind.FOREIGN_GROUP: state.foreign_groups,
         Kind.KUEUE_WORKLOAD: state.kueue_workloads,
         Kind.CLAIM: state.claims,
         Kind.VOLUME: state.volumes,

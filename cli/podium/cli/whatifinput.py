@@ -33,7 +33,7 @@ from podium.cli.config.schedulersettings import (
 )
 from podium.cli.naming import with_namespace
 from podium.cli.render.whatif_words import Basis, approximation_line, target_words
-from podium.cluster.reader import ClusterReader, Name, Target, name_of
+from podium.cluster.reader import ClusterReader, Name, Target, foreign_keys, name_of
 from podium.documents.load import NOT_IN_INPUT, NOT_SERVED, STORAGE_KINDS, Loaded
 from podium.documents.scope import Scope
 from podium.errors import PodiumError, PodiumUsageError
@@ -261,8 +261,9 @@ def find_group(view: ClusterReader, name: Name) -> GroupKey | None:
 
 
 def group_names(view: ClusterReader) -> set[Name]:
-    """Return the names of all groups, including groups that only pods name."""
-    return {key.qualified for key in (*view.groups, *view.composites, *view.referenced_groups())}
+    """Return the names of all groups, including groups that only pods name, and those of other projects."""
+    names = {key.qualified for key in (*view.groups, *view.composites, *view.referenced_groups())}
+    return names | {(key.namespace, key.name) for key in foreign_keys(view)}
 
 
 def choose_targets(
@@ -350,6 +351,12 @@ def check_group(target: Target, view: ClusterReader, semantics: Semantics) -> No
 
 def _not_found(view: ClusterReader, name: Name, *kinds: Kind) -> str:
     """Return that no object of these kinds has the name, with the kinds that were not read and why."""
+    foreign = next((each for each in foreign_keys(view) if (each.namespace, each.name) == name), None)
+    if foreign is not None and Kind.POD_GROUP in kinds:
+        return (
+            f"{foreign.ref} is of {foreign.kind.project}, whose groups have no plan. podium why group tells "
+            "what it waits for, and --pod plans one of its pods"
+        )
     unread = "; ".join(f"{kind}: {view.unread[kind]}" for kind in kinds if kind in view.unread)
     what = " or ".join(kind.lower() if kind is Kind.POD else kind for kind in kinds)
     return f"{what} {'/'.join(filter(None, name))} not found{f' ({unread})' if unread else ''}"

@@ -67,6 +67,8 @@ def placed_query(question: WhyQuery, read: "WhyData") -> WhyQuery:
 
     Raises PodiumUsageError if the name is in several namespaces.
     """
+    if question.name[0]:
+        return question
     view, is_pod = read.near.state, question.kind == "pod"
     stored = view.pods if is_pod else whatifinput.group_names(view)
     name = with_namespace(question.kind, question.name, stored)

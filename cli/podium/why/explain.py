@@ -17,7 +17,7 @@ from podium.api.groups import DisruptionMode, PodGroup
 from podium.api.membership import GroupKey, key_of, membership
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
-from podium.cluster.reader import Child, ClusterReader, Target
+from podium.cluster.reader import Child, ClusterReader, Target, foreign_keys
 from podium.groups.divergence import measure_divergence
 from podium.groups.planned import paused_owner
 from podium.groups.trees import group_at, lineage, members_below, root_key, tree
@@ -246,8 +246,7 @@ def _of_group(key: GroupKey, reading: WhyInput) -> Account | None:
 def _of_foreign_group(named: GroupKey, reading: WhyInput) -> Account | None:
     """Return the report on a group of another project; None if there is none of this name."""
     view = reading.view
-    keys = {*view.foreign_groups, *filter(None, map(foreign_key, view.pods.values()))}
-    key = next((each for each in sorted(keys) if (each.namespace, each.name) == named.qualified), None)
+    key = next((each for each in foreign_keys(view) if (each.namespace, each.name) == named.qualified), None)
     if key is None:
         return None
     pods = [pod for pod in _foreign_members(key, view) if isinstance(pod, Schedulable)]

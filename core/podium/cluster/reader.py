@@ -7,7 +7,7 @@ from podium.api.core import Namespace, Node, Pod, PodDisruptionBudget, PriorityC
 from podium.api.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from podium.api.findings import ObjectRef
 from podium.api.foreign import KueueWorkload, PodOwner
-from podium.api.foreigngroups import ForeignGroup, ForeignKey
+from podium.api.foreigngroups import ForeignGroup, ForeignKey, foreign_key
 from podium.api.groups import CompositeGroup, PodGroup, Workload
 from podium.api.membership import GroupKey, membership
 from podium.api.storage import (
@@ -153,3 +153,8 @@ def group_of(view: ClusterReader, pod: Pod) -> PodGroup | None:
     """Return the group of a pod, or None if the pod is in no group or the group does not exist."""
     key = membership(pod, native_served=view.native_served)
     return None if key is None else view.groups.get(key)
+
+
+def foreign_keys(view: ClusterReader) -> list[ForeignKey]:
+    """Return the groups of other projects in order, including groups that only pods name."""
+    return sorted({*view.foreign_groups, *filter(None, map(foreign_key, view.pods.values()))})

@@ -80,7 +80,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", ["pod a/x", "group a/ring"])
+@pytest.mark.parametrize("name", ["pod a/x", "group a/ring", "group ring"])
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 def test_a_group_that_is_short_of_pods(podium: Podium, case: Case, name: str) -> None:
     members = [member(each, case.key, case.scheduler, case.field) for each in ("x", "y")]

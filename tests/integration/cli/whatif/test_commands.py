@@ -335,6 +335,20 @@ def test_an_object_without_a_plan_is_not_judged(podium: Podium, text: str, code:
     assert (run.code, run.stderr) == (1, f"podium: {problem}\n")
 
 
+@pytest.mark.parametrize("name", ["ring", "a/ring"])
+def test_a_group_of_another_project_has_no_plan(podium: Podium, name: str) -> None:
+    group = """\
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: PodGroup
+metadata: {name: ring, namespace: a}
+spec: {minMember: 2}
+"""
+    run = podium("-f", file(CLUSTER + group), "--group", name)
+    assert (run.code, run.stdout) == (1, "")
+    assert run.stderr.startswith("podium: PodGroup a/ring is of Volcano, whose groups have no plan. ")
+
+
 def test_a_folder_is_added_as_other_input_is_read(podium: Podium) -> None:
     """-R reads its subfolders, the last of two equal objects counts, and --strict refuses duplicates."""
     Path("add/deep").mkdir(parents=True)
