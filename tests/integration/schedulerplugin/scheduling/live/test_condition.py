@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.support.calling import invoke
 from tests.support.controllers.running import running
 from tests.support.scheduling.world import Sandbox, World
 
@@ -26,9 +27,22 @@ def write(sandbox: Sandbox, group: str, status: str) -> None:
     sandbox.ask("PATCH", f"{sandbox.groups_path(group)}/status", {"status": {"conditions": [condition]}})
 
 
+def condition_of(sandbox: Sandbox, group: str) -> dict[str, str]:
+    conditions = sandbox.ask("GET", sandbox.groups_path(group)).get("status", {}).get("conditions", ())
+    return next((each for each in conditions if each["type"] == "PodsNotMatchingPriority"), {})
+
+
 def status_of(sandbox: Sandbox, group: str) -> str:
-    found = sandbox.ask("GET", sandbox.groups_path(group)).get("status", {}).get("conditions", ())
-    return next((each["status"] for each in found if each["type"] == "PodsNotMatchingPriority"), "")
+    return condition_of(sandbox, group).get("status", "")
+
+
+def message_of_audit(world: World, sandbox: Sandbox, group: str) -> str:
+    """Return the message of the audit's rule pod-priority-differs for a group."""
+    options = ["--kubeconfig", str(world.server.kubeconfig), "-n", sandbox.name, "-o", "json"]
+    findings = invoke(["audit", *options], Path.cwd()).json["findings"]
+    named = [finding for finding in findings if finding["rule"] == "pod-priority-differs"]
+    message: str = next(finding["message"] for finding in named if finding["object"]["name"] == group)
+    return message
 
 
 def test_the_condition_early_late_forged_and_stale(worlds: Callable[[str], World], tmp_path: Path) -> None:
@@ -55,6 +69,8 @@ def test_the_condition_early_late_forged_and_stale(worlds: Callable[[str], World
             sandbox.until_bound(["early-0"])
             for group, status in (("early", "False"), ("late", "True"), ("forged", "True")):
                 sandbox.until(lambda g=group, s=status: status_of(sandbox, g) == s, f"{group} is {status}")
+            for group in ("late", "forged"):
+                assert condition_of(sandbox, group)["message"] == message_of_audit(world, sandbox, group)
             sandbox.wait_for_decisions()
             assert len(sandbox.evicted()) == 1
         # Stale: the reconciler is down while the pods are corrected.
