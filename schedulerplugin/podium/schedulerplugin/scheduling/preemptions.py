@@ -26,13 +26,13 @@ it only says which plan to look at first, and that plan has to pass every check 
 not pass is withdrawn, and planning starts from nothing.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 
+from podium.api.events import PREEMPTOR
 from podium.api.membership import GroupKey
 from podium.api.meta import Condition
 from podium.api.schedulable import Schedulable
@@ -64,8 +64,6 @@ from podium.schedulerplugin.settings import PreemptionMode
 # The API groups of controllers that read no condition of a pod but Ready: ReplicaSet, StatefulSet, DaemonSet
 # and ReplicationController. Any other controller may read others.
 _READY_ONLY = ("apps/v1", "v1")
-# The UID at the end of the message of a mark.
-_UID = re.compile(r"\(UID ([^()\s]+)\)$")
 
 
 class Preemptions:
@@ -327,5 +325,5 @@ def _unit(engine: LiveEngine, key: GroupKey, now: int) -> list[int]:
 def _preemptor(condition: Condition | None, scheduler: str) -> str:
     """Return the UID of the preemptor that a condition names; empty for a condition of another form."""
     message = (condition.message if condition is not None else None) or ""
-    uid = _UID.search(message)
-    return uid[1] if uid is not None and message.startswith(f"{scheduler}: ") else ""
+    named = PREEMPTOR.search(message)
+    return named[2] if named is not None and message.startswith(f"{scheduler}: ") else ""

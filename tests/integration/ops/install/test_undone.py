@@ -108,7 +108,7 @@ def test_a_conflict_is_refused_before_anything_is_written(occupied: Server, befo
     assert re.search(r"^Service podium-system/podium-webhook +refused$", done.stdout, re.MULTILINE)
     assert ".data.scheduler.yaml" in done.stdout
     assert "kubectl-create" in done.stdout
-    assert "For conflicts use --force-conflicts" in done.stderr
+    assert "for conflicts use --force-conflicts" in done.stderr
     assert stock(occupied) == there
     occupied.kubectl("delete", "service", "podium-webhook", f"--namespace={NAMESPACE}")
     assert settled(occupied) == before

@@ -14,14 +14,17 @@ from tests.support.scheduling.rig import World, pod
 from tests.unit.schedulerplugin.preemption.test_budgets import budget
 
 from podium.api.meta import Condition
-from podium.schedulerplugin.scheduling.effects import Unmark
+from podium.schedulerplugin.scheduling.effects import Preemptor, Unmark
 from podium.schedulerplugin.scheduling.evictionlimits import Unfinished
+from podium.schedulerplugin.scheduling.messages import target_message
 from podium.schedulerplugin.settings import Budgets, PreemptionMode, Settings
 
 
-def marked_for_deletion(by: str = "team-a-high", scheduler: str = "podium-scheduler") -> dict[str, Any]:
-    """Return the status of a victim of a killed process."""
-    message = f"{scheduler}: preempting to accommodate a higher priority pod (UID {by})"
+def marked_for_deletion(
+    by: str = "team-a-high", scheduler: str = "podium-scheduler", namespace: str = "team-a"
+) -> dict[str, Any]:
+    """Return the status of a victim of a killed process; the mark has the name of a preemptor of team-a."""
+    message = target_message(scheduler, Preemptor("pod", "team-a", "high", by, 10), namespace)
     condition = {
         "type": "DisruptionTarget",
         "status": "True",
@@ -50,6 +53,9 @@ def preemptor(on: str = "n1", **kwargs: Any) -> Any:
 BEGUN = {
     "what was begun is ended": Begun(
         [node(cpu=1), running("low", "n1", status=marked_for_deletion()), preemptor()], ["low"]
+    ),
+    "what was begun for a preemptor without its name is ended": Begun(
+        [node(cpu=1), running("low", "n1", status=marked_for_deletion(namespace="b")), preemptor()], ["low"]
     ),
     "for a gang that fits in another order than that of its pods": Begun(
         [
