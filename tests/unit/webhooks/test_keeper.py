@@ -113,9 +113,25 @@ async def _until(reached: Callable[[], Any]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def _call(cluster: _Cluster, replicas: list[_Replica], answers: list[str]) -> None:
+@contextlib.asynccontextmanager
+async def _calling(
+    cluster: _Cluster, replicas: list[_Replica], answers: list[str]
+) -> AsyncIterator[asyncio.Task[None]]:
+    """Call replicas during the block; no call is cancelled, because asyncio leaves its connection open."""
+    stop = asyncio.Event()
+    calls = asyncio.create_task(_call(cluster, replicas, answers, stop))
+    try:
+        yield calls
+    finally:
+        stop.set()
+        await calls
+
+
+async def _call(cluster: _Cluster, replicas: list[_Replica], answers: list[str], stop: asyncio.Event) -> None:
     """Call replica after replica on new connections, by bundles of up to half the grace period ago."""
     for number in itertools.count():
+        if stop.is_set():
+            return
         lag = (number % 3) / 4 * _QUICK.grace.total_seconds()
         context = pki.client(cluster.believed(lag))
         name = pki.NAMES[number % 2]
@@ -140,17 +156,16 @@ async def test_rotations_cost_not_one_of_the_calls_made_meanwhile(tmp_path: Path
     cluster, answers = _Cluster(), list[str]()
     async with _running(tmp_path, cluster) as one, _running(tmp_path, cluster) as two:
         await _until(lambda: one.keeper.registered and two.keeper.registered)
-        calls = asyncio.create_task(_call(cluster, [one, two], answers))
-        bundle = cluster.believed(0)
-        for _ in range(3):
-            await _until(lambda: _at_rest(one) == _at_rest(two) is not None)
-            answered = len(answers)
-            (tmp_path / "state.json").unlink()
-            await _until(partial(_replaced, cluster, bundle, calls))
-            assert not calls.done(), calls.exception()
-            assert len(answers) > answered
+        async with _calling(cluster, [one, two], answers) as calls:
             bundle = cluster.believed(0)
-        calls.cancel()
+            for _ in range(3):
+                await _until(lambda: _at_rest(one) == _at_rest(two) is not None)
+                answered = len(answers)
+                (tmp_path / "state.json").unlink()
+                await _until(partial(_replaced, cluster, bundle, calls))
+                assert not calls.done(), calls.exception()
+                assert len(answers) > answered
+                bundle = cluster.believed(0)
         events = one.events + two.events
         assert (
             events.count(RotationStep.SWITCH)
@@ -275,10 +290,9 @@ async def test_leaves_of_seconds_are_renewed_before_they_expire(tmp_path: Path) 
     )
     async with _running(tmp_path, cluster, periods) as replica:
         await _until(lambda: replica.keeper.registered)
-        calls = asyncio.create_task(_call(cluster, [replica], answers))
-        await _until(lambda: calls.done() or RotationStep.DROP in replica.events)
-        assert not calls.done(), calls.exception()
-        calls.cancel()
+        async with _calling(cluster, [replica], answers) as calls:
+            await _until(lambda: calls.done() or RotationStep.DROP in replica.events)
+            assert not calls.done(), calls.exception()
         assert replica.events.count("certificate loaded") >= 3
         assert not replica.errors
     assert set(answers) == {"welcome"}
