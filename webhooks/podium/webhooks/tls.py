@@ -138,12 +138,22 @@ async def serves(address: tuple[str, int], bundle: bytes, name: str) -> bool:
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.load_verify_locations(cadata=bundle.decode("ascii"))
     try:
-        opened = asyncio.open_connection(*address, ssl=context, server_hostname=name)
-        _, writer = await within(_PROBE_SECONDS, opened)
+        await within(_PROBE_SECONDS, _shake_hands(address, context, name))
     except (OSError, TimeoutError):  # ssl.SSLError is an OSError
         return False
-    writer.transport.abort()
     return True
+
+
+async def _shake_hands(address: tuple[str, int], context: ssl.SSLContext, name: str) -> None:
+    """Make a TLS connection, and end it at once.
+
+    `open_connection` with TLS leaves the connection open if it is cancelled just after the handshake.
+    """
+    _, writer = await asyncio.open_connection(*address)
+    try:
+        await writer.start_tls(context, server_hostname=name)
+    finally:
+        writer.transport.abort()
 
 
 def _authorities(path: Path) -> str:
