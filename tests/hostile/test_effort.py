@@ -19,7 +19,7 @@ from podium.cel.selector import CompiledSelector, SelectorCache, compile_selecto
 from podium.cel.times import PARTS
 
 _DEVICE = prepare_device("gpu.example.com", Device(name="device-0"), 37)
-_RUNS = 8
+_RUNS = 40
 # A case that is charged for less than this says little about long texts.
 _LEAST = 300
 # The most time for a unit, in medians of the table.
