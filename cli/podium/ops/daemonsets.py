@@ -61,7 +61,7 @@ def admitting_nodes(
         ShapeToleration(each.key or "", each.operator or "Equal", each.value or "", each.effect or "")
         for each in tolerating(spec).tolerations or ()
     )
-    required = _required(spec)
+    required = spec.required_nodes
     terms = node_terms(required.nodeSelectorTerms, {}) if required is not None else None
     admitting: list[str] = []
     others = Counter[str]()
@@ -119,13 +119,7 @@ def _nodes_of(spec: SchedulableSpec) -> list[str]:
     """Return the node of a pod of a DaemonSet, also of one that waits for it."""
     if spec.nodeName:
         return [spec.nodeName]
-    required = _required(spec)
+    required = spec.required_nodes
     terms = (required.nodeSelectorTerms if required is not None else None) or ()
     fields = (each for term in terms for each in term.matchFields or () if each.key == NAME_FIELD)
     return [name for each in fields for name in each.values or ()]
-
-
-def _required(spec: SchedulableSpec) -> NodeSelector | None:
-    """Return the required node affinity of a spec, None for none."""
-    affinity = spec.affinity.nodeAffinity if spec.affinity is not None else None
-    return affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity is not None else None

@@ -63,7 +63,7 @@ FIXES: Mapping[By, str] = {
     By.OTHER: "check the component that set the condition DisruptionTarget",
     By.DELETED: "a client or its controller deleted it: the API server's audit log names which",
 }
-# What follows for a failed pod, by the kind of its controller. A Job's podFailurePolicy is not read.
+# The next step for a failed pod, by the kind of its controller. A Job's podFailurePolicy is not read.
 _AFTER: Mapping[str, str] = {
     "": "no controller replaces it: delete it, and create it again",
     "ReplicaSet": "its ReplicaSet creates another; if none came, delete this one",

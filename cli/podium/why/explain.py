@@ -64,11 +64,10 @@ class WhyInput(NamedTuple):
     """The data read for the report on one pod or group, at the time `now`.
 
     `view` holds at least its namespace, except for the kinds in `unread`, and `cluster` the whole cluster,
-    None if only a part was read. `known` says for which namespaces
-    names may be shown, and `name_of` finds a preemptor by its UID. `unknown` lists what could not be read,
-    each with the reason. `minor` is the minor version of the engine's arithmetic; `engine` makes an engine
-    for a view. `settings` names the settings in `rules` and their source. `owners_read` says whether `view`
-    has the owners of pods.
+    None if only a part was read. `known` says for which namespaces names may be shown, and `name_of` finds a
+    preemptor by its UID. `unknown` lists what could not be read, each with the reason. `minor` is the minor
+    version of the engine's arithmetic; `engine` makes an engine for a view. `settings` names the settings in
+    `rules` and their source. `owners_read` says whether `view` has the owners of pods.
     """
 
     view: ClusterReader

@@ -177,6 +177,12 @@ class SchedulableSpec(ClaimingSpec, gc=False):
     ephemeralContainers: list[EphemeralContainer] | None = None
     terminationGracePeriodSeconds: Int64 | None = None
 
+    @property
+    def required_nodes(self) -> NodeSelector | None:
+        """The required node affinity, None for none."""
+        affinity = self.affinity.nodeAffinity if self.affinity is not None else None
+        return affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity is not None else None
+
 
 # status.reason of a pod that the kubelet evicted. The message is the kubelet's own.
 EVICTED = "Evicted"

@@ -345,7 +345,7 @@ def test_a_tenant_reads_uids_of_others(podium: Podium) -> None:
 
 
 def test_times_that_are_none_count_nowhere(podium: Podium) -> None:
-    """What a tenant wrote into an event or a dump neither fails nor moves the time of the plan."""
+    """Times that a tenant wrote into an event or a dump neither fail nor move the time of the plan."""
     broken = {**REPEATED, "lastTimestamp": "soon", "series": {"lastObservedTime": "9" * 400}}
     odd = leaving("odd", at="n2", due="0001-01-01T00:00:00Z", metadata={"deletionGracePeriodSeconds": 2**62})
     run = podium("pod", "a/x", "-f", file([waiting(), leaving(), odd, node(), broken]), "-o", "json")

@@ -92,12 +92,7 @@ CHECKS: tuple[AuditCheck, ...] = (
     AuditCheck(divergent.PREEMPTION_POLICY_DIFFERS, divergent.preemption_policy_differs),
     AuditCheck(members.POD_OLDER_THAN_GROUP, members.pod_older_than_group),
     AuditCheck(members.MEMBERSHIP_CONFLICT, members.membership_conflict),
-    AuditCheck(
-        gangs.GANG_TOO_FEW_PODS,
-        gangs.gang_too_few_pods,
-        _GROUPS,
-        misled_by=_SELECTION,
-    ),
+    AuditCheck(gangs.GANG_TOO_FEW_PODS, gangs.gang_too_few_pods, _GROUPS, misled_by=_SELECTION),
     AuditCheck(
         lastwave.GANG_LAST_WAVE, lastwave.gang_last_wave, _GROUPS | _WORKLOADS | {Kind.POD}, _SELECTION
     ),

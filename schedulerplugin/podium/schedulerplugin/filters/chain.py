@@ -311,8 +311,8 @@ class Chain:
     def unmet(self, shape: Shape, topology: Sequence[str] = ()) -> Unmet:
         """Return what keeps a pod of a shape from nodes whatever is preempted; call it only for a report.
 
-        `topology` are the labels without which a node is in no domain of the pod's group. What the pod
-        requires comes before what keeps pods out of nodes, which a cluster has in any case: it comes first
+        `topology` are the labels without which a node is in no domain of the pod's group. The
+        pod's requirements come before taints and cordons. Every cluster has some of these, so they come first
         only if no node suits the pod.
         """
         nodes = self.nodes

@@ -7,7 +7,7 @@ from podium.text import count
 
 
 class Unmet(NamedTuple):
-    """What keeps a pod from nodes whatever is preempted; both are empty if nothing does.
+    """The reasons that keep a pod from nodes whatever is preempted; both are empty without such a reason.
 
     `first` precedes all other reasons, and `aside` follows them. `everywhere` says that no node is left for
     which a preemption could help.

@@ -81,8 +81,7 @@ def _controller(pod: Schedulable, kind: tuple[str, str]) -> OwnerReference | Non
 
 def _made_for_its_node(pod: Schedulable) -> bool:
     """Return whether the node affinity is in the DaemonSet controller's form: the name of one node."""
-    affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity is not None else None
-    required = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity is not None else None
+    required = pod.spec.required_nodes
     terms = (required.nodeSelectorTerms if required is not None else None) or ()
     fields = [field for term in terms for field in term.matchFields or ()]
     return len(terms) == 1 and [(each.key, each.operator, each.values) for each in fields] == [

@@ -7,8 +7,8 @@ wrote. A group's conditions are always given all together, because a server-side
 condition removes it.
 
 A message is `0/N nodes are available: ...` (what refuses the entry without preemption) and `preemption: ...`
-(the result of the search for victims). What no preemption changes comes first, such as a label that no node
-has. Pods of other tenants are counted, never named.
+(the result of the search for victims). Reasons that no preemption changes come first, such as a label that no
+node has. Pods of other tenants are counted, never named.
 
 One event reports a preemption for each unit, where kube-scheduler writes one for each victim. A condition or
 an event names the preemptor by its UID, as kube-scheduler does, because its readers need not know anything of

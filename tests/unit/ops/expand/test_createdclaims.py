@@ -378,7 +378,7 @@ def test_the_claim_that_a_group_has_is_used_again() -> None:
     assert (_named(added), _resource_claims(added)) == ({"a": [("gpu", "g-gpu-abcde")]}, {})
 
 
-# What a server would refuse, and limits.
+# Refusals of a server, and limits.
 
 WRONG = "spec: expected object or null, got integer"
 REFUSED: list[tuple[str, Document, str]] = [

@@ -1,4 +1,4 @@
-"""What no preemption changes is the first reason of a refusal: the label, name or toleration that is lacking.
+"""A reason that no preemption changes leads a refusal: the label, name or toleration that is lacking.
 
 Sources: GoogleCloudPlatform/kubernetes-engine-samples (a selector that no node meets),
 kubernetes-sigs/scheduler-plugins#930 (a gang of which a part has room), kubernetes/enhancements#5690
