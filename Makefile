@@ -54,6 +54,10 @@ unit: $(DEV) ## Tests that need no Go, no server and no browser; three minutes
 smoke: ## Install without extras into out/smoke, and run the commands on files (needs Python 3.11+ only)
 	$(PYTHON) -m tools.smoke
 
+.PHONY: size
+size: ## Lines and modules of the product and of the tests, beside their targets
+	@$(PYTHON) -m tools.size
+
 .PHONY: coverage
 coverage: $(DEV) ## Branch coverage by package from the unit tests; SERVERS=1 adds the tests with real servers
 	$(BIN)/python -m tools.coverage $(if $(SERVERS),--servers)

@@ -25,7 +25,7 @@ from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.cluster.reader import Name
 from podium.cluster.state import ClusterState
 from podium.errors import PodiumError
-from podium.schedulerplugin.preemption.outcome import Outcome
+from podium.planner.preemption.outcome import Outcome
 
 GPU, NS = "nvidia.com/gpu", "team"
 HOST, POOL, RACK = "kubernetes.io/hostname", "pool", "rack"

@@ -24,10 +24,10 @@ from bench.paper import POD_INDEX, pod
 from bench.results import Row, Section
 from bench.rig import REST
 
+from podium.planner.settings import LiveSettings
 from podium.runtime.manager import ManagerOptions
 from podium.schedulerplugin.live import process
 from podium.schedulerplugin.live.switch import SettingsSource
-from podium.schedulerplugin.settings import LiveSettings
 
 NODES, PODS, GANG = 5_000, 120_000, 300
 APART, NAMED = 20, 500

@@ -16,8 +16,8 @@ from podium.api.membership import GroupKey
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Name
 from podium.cluster.state import ClusterState
-from podium.schedulerplugin.engine import Engine
-from podium.schedulerplugin.preemption.outcome import Plan
+from podium.planner.engine import Engine
+from podium.planner.preemption.outcome import Plan
 
 T = TypeVar("T")
 

@@ -23,7 +23,7 @@ from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.cluster.state import ClusterState
 from podium.controlplane.releases import NEWEST
 from podium.errors import PodiumError
-from podium.schedulerplugin.preemption.outcome import Outcome, Plan
+from podium.planner.preemption.outcome import Outcome, Plan
 
 # Members of one gang, and the target factor of the speed-up.
 GANGS = {100: 10, 400: 20, 1_000: 30}

@@ -25,11 +25,11 @@ from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Name
 from podium.cluster.state import ClusterState
 from podium.errors import PodiumError
-from podium.schedulerplugin.engine import Engine
-from podium.schedulerplugin.placement import Placer
-from podium.schedulerplugin.preemption.outcome import Outcome
-from podium.schedulerplugin.series import plan_series
-from podium.schedulerplugin.snapshot import Snapshot
+from podium.planner.engine import Engine
+from podium.planner.placement import Placer
+from podium.planner.preemption.outcome import Outcome
+from podium.planner.series import plan_series
+from podium.planner.snapshot import Snapshot
 
 ROUNDS = 5
 PLACED, PLACING_NODES = 10_000, 5_000

@@ -12,7 +12,7 @@ from tests.support.oracle import clusters
 from tests.support.oracle.clusters import Case
 from tests.support.oracle.compare import Compared, compared, regret
 
-from podium.schedulerplugin.semantics import Semantics
+from podium.planner.semantics import Semantics
 
 RULES = (Semantics.KEP, Semantics.V1_37, Semantics.V1_36)
 # The kinds of clusters compared, how a seed makes one, and how many there are.

@@ -34,10 +34,10 @@ from podium.api.schedulable import Schedulable, SchedulableStatus
 from podium.cluster.reader import Name
 from podium.cluster.state import ClusterState
 from podium.errors import PodiumError
-from podium.schedulerplugin.engine import Engine
-from podium.schedulerplugin.preemption.outcome import Outcome
-from podium.schedulerplugin.semantics import Semantics
-from podium.schedulerplugin.settings import Settings
+from podium.planner.engine import Engine
+from podium.planner.preemption.outcome import Outcome
+from podium.planner.semantics import Semantics
+from podium.planner.settings import Settings
 
 NS, GPU, PER_NODE = builders.NS, "nvidia.com/gpu", 8
 HOUR, DAY = 3600, 24 * 3600

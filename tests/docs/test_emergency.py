@@ -15,7 +15,7 @@ from podium.api.groups import FINALIZER
 from podium.cli.config.schedulerfile import source
 from podium.controlplane.releases import NEWEST
 from podium.ops.doctor.facts import MUTATING, VALIDATING
-from podium.schedulerplugin.settings import PreemptionMode
+from podium.planner.settings import PreemptionMode
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(600)]
 

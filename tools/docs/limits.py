@@ -28,15 +28,15 @@ from podium.kube.connection import LONGEST_ANSWER
 from podium.kube.lines import LONGEST_LINE
 from podium.ops.createdclaims import MOST_CLAIMS
 from podium.ops.makers import MOST_PODS
+from podium.planner import arrays, shapes
+from podium.planner.devices import examining, selection, shortage
+from podium.planner.filters import devices, nodes
+from podium.planner.preemption import budgetsets, defragment, intents
 from podium.rules.audit import publisheddevices
 from podium.rules.conditions import MAX_MESSAGE
 from podium.rules.groupspec import MAX_CLAIMS
 from podium.runtime.limits import Limits
-from podium.schedulerplugin import arrays, shapes
-from podium.schedulerplugin.devices import examining, selection, shortage
-from podium.schedulerplugin.filters import devices, nodes
 from podium.schedulerplugin.history import ring
-from podium.schedulerplugin.preemption import budgetsets, defragment, intents
 from podium.webhooks import conversion, handlers, review, room
 
 

@@ -20,8 +20,8 @@ from podium.errors import PodiumError
 from podium.kube.listing import read_cluster
 from podium.ops.doctor.server import MINIMA, lacking
 from podium.ops.install import Document
-from podium.schedulerplugin.filters.nodes import TaintTolerationFilter, node_filters, untolerated
-from podium.schedulerplugin.snapshot import Snapshot
+from podium.planner.filters.nodes import TaintTolerationFilter, node_filters, untolerated
+from podium.planner.snapshot import Snapshot
 from podium.text import listed
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ from podium.documents.load import NOT_IN_INPUT, NOT_SERVED, STORAGE_KINDS, Loade
 from podium.documents.scope import Scope
 from podium.errors import PodiumError, PodiumUsageError
 from podium.groups.trees import group_at, members_below, root_key
-from podium.schedulerplugin.semantics import Semantics
+from podium.planner.semantics import Semantics
 from podium.text import some
 
 if TYPE_CHECKING:

@@ -20,10 +20,10 @@ from podium.cluster.helddevices import held_devices
 from podium.cluster.reader import ClusterReader, Target
 from podium.cluster.state import ClusterState
 from podium.ops.expand import Expansion
-from podium.schedulerplugin.engine import Engine
-from podium.schedulerplugin.preemption.outcome import ObjectNamer, Outcome, Plan, WorkloadPlan, full_name
-from podium.schedulerplugin.series import OUTCOMES, by_workload, plan_series, summed, undone
-from podium.schedulerplugin.settings import Settings
+from podium.planner.engine import Engine
+from podium.planner.preemption.outcome import ObjectNamer, Outcome, Plan, WorkloadPlan, full_name
+from podium.planner.series import OUTCOMES, by_workload, plan_series, summed, undone
+from podium.planner.settings import Settings
 from podium.text import count
 
 

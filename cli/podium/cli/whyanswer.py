@@ -26,8 +26,8 @@ from podium.text import some
 
 if TYPE_CHECKING:
     from podium.cli.whyinput import WhyData
-    from podium.schedulerplugin.preemption.outcome import Plan
-    from podium.schedulerplugin.settings import Settings
+    from podium.planner.preemption.outcome import Plan
+    from podium.planner.settings import Settings
     from podium.why.explain import Begin, WhyInput
     from podium.why.model import Account
 
@@ -108,8 +108,8 @@ def explain_query(
     `begin` makes engines; without it they are created here. The plan is for the time of the `clock` on a live
     cluster, else for the newest time of the input. Raises PodiumError.
     """
-    from podium.schedulerplugin.engine import Engine  # noqa: PLC0415 - numpy takes 0.1 s to import
-    from podium.schedulerplugin.preemption.outcome import Outcome, TenantNames, full_name  # noqa: PLC0415 - numpy takes 0.1 s to import
+    from podium.planner.engine import Engine  # noqa: PLC0415 - numpy takes 0.1 s to import
+    from podium.planner.preemption.outcome import Outcome, TenantNames, full_name  # noqa: PLC0415 - numpy takes 0.1 s to import
     from podium.why import devices, explain  # noqa: PLC0415 - numpy takes 0.1 s to import
 
     engines: dict[tuple[int, Settings, int], Engine] = {}

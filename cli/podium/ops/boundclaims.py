@@ -31,8 +31,8 @@ from podium.api.storage import (
 )
 from podium.ops.additions import Additions
 from podium.ops.makers import uid_of
-from podium.schedulerplugin.volumes.bindables import DelayedClaim, bindable_volume, bound_pair, delayed_claim
-from podium.schedulerplugin.volumes.matching import BindableVolumes
+from podium.planner.volumes.bindables import DelayedClaim, bindable_volume, bound_pair, delayed_claim
+from podium.planner.volumes.matching import BindableVolumes
 from podium.text import count, some
 
 # In place of a default class that was not read. No class has the name, so a claim of it cannot be judged.

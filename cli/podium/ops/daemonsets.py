@@ -27,9 +27,9 @@ from podium.api.schedulable import (
     Toleration,
 )
 from podium.api.selectors import NAME_FIELD, node_terms
-from podium.schedulerplugin.filters.nodes import untolerated
-from podium.schedulerplugin.preemption.protection import DAEMON_SET
-from podium.schedulerplugin.shapes import ShapeToleration
+from podium.planner.filters.nodes import untolerated
+from podium.planner.preemption.protection import DAEMON_SET
+from podium.planner.shapes import ShapeToleration
 from podium.text import count, some
 
 # The taints that pods of a DaemonSet tolerate in addition to those of its template.

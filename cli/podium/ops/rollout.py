@@ -11,6 +11,7 @@ from enum import StrEnum
 from math import inf
 from typing import Any, NamedTuple
 
+from podium.api.core import POD_SCHEDULED
 from podium.text import count, cut, one_line
 
 Document = dict[str, Any]
@@ -221,7 +222,7 @@ def _pod_causes(pod: Document, events: Sequence[Document]) -> Iterator[Cause]:
         return
     if any(conditions(pod, "Ready", "True")):
         return
-    for each in conditions(pod, "PodScheduled", "False"):
+    for each in conditions(pod, POD_SCHEDULED, "False"):
         yield Cause(CauseKind.UNSCHEDULED, name, each.get("reason", ""), each.get("message", ""))
     found = False
     for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):

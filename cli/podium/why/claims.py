@@ -22,9 +22,9 @@ from podium.api.podclaims import (
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import ClusterReader, group_of
-from podium.schedulerplugin.devices.needs import class_refusal
-from podium.schedulerplugin.devices.plannedclaims import node_of
-from podium.schedulerplugin.preemption.target import Blocker
+from podium.planner.devices.needs import class_refusal
+from podium.planner.devices.plannedclaims import node_of
+from podium.planner.preemption.target import Blocker
 from podium.text import some
 from podium.why.model import Wait
 

@@ -10,19 +10,19 @@ from typing import NamedTuple
 import numpy as np
 
 from podium.cluster.reader import Name, Target, name_of
-from podium.schedulerplugin.devices.examining import DeviceExaminer, DeviceNode
-from podium.schedulerplugin.devices.gates import default_gates
-from podium.schedulerplugin.devices.plannedclaims import claim_key
-from podium.schedulerplugin.devices.shortage import (
+from podium.planner.devices.examining import DeviceExaminer, DeviceNode
+from podium.planner.devices.gates import default_gates
+from podium.planner.devices.plannedclaims import claim_key
+from podium.planner.devices.shortage import (
     DeviceShortage,
     DeviceTally,
     RequestShortage,
     explain_shortage,
 )
-from podium.schedulerplugin.engine import Engine
-from podium.schedulerplugin.filters.devices import UNAVAILABLE
-from podium.schedulerplugin.preemption.target import PlacementTarget
-from podium.schedulerplugin.shapes import Shape
+from podium.planner.engine import Engine
+from podium.planner.filters.devices import UNAVAILABLE
+from podium.planner.preemption.target import PlacementTarget
+from podium.planner.shapes import Shape
 from podium.text import count
 from podium.why.model import ExcludedDevices, NodeDevices, RequestDevices, Wait
 

@@ -15,16 +15,15 @@ from typing import NamedTuple
 import msgspec
 
 from podium.api.core import DEFAULT_SCHEDULER, PODIUM_SCHEDULER
-from podium.api.events import NOT_EVICTED, PREEMPTED, PREEMPTED_BY, PREEMPTOR, Event
+from podium.api.events import CANNOT_EVICT, NOT_EVICTED, PREEMPTED, PREEMPTED_BY, PREEMPTOR, Event
 from podium.api.groups import PodGroup
 from podium.api.meta import Condition, instant
 from podium.api.records import CLUSTER, Party, PlanMode, PreemptionRecord, RecordedPlan, Result
 from podium.api.schedulable import EVICTED, Schedulable
 from podium.api.times import written
-from podium.schedulerplugin.history.records import identity
-from podium.schedulerplugin.preemption.intents import BY_SCHEDULER, DISRUPTION_TARGET, preempts
-from podium.schedulerplugin.scheduling.evictioncycles import Identity
-from podium.schedulerplugin.scheduling.messages import CANNOT_EVICT
+from podium.history.evictioncycles import Identity
+from podium.history.records import identity
+from podium.planner.preemption.intents import BY_SCHEDULER, DISRUPTION_TARGET, preempts
 from podium.why.actors import FIXES, WORDS, after_failure
 from podium.why.model import By, Departure, EvictionPreemptor, Gain, Of
 

@@ -21,16 +21,16 @@ from podium.cluster.reader import Child, ClusterReader, Target, foreign_keys
 from podium.groups.divergence import measure_divergence
 from podium.groups.planned import paused_owner
 from podium.groups.trees import group_at, lineage, members_below, root_key, tree
+from podium.history.evictioncycles import identity_of_group, workload_of
+from podium.planner.engine import Engine
+from podium.planner.preemption.intents import DISRUPTION_TARGET, stored_nomination
+from podium.planner.preemption.outcome import Plan
+from podium.planner.preemption.target import Blocker, PlacementTarget, Unplaceable
+from podium.planner.settings import Settings
+from podium.planner.volumes import claims_of
 from podium.rules.audit.divergent import policy_fix, priority_fix
 from podium.rules.audit.gangs import foreign_shortage
 from podium.rules.audit.survey import topmost_owners
-from podium.schedulerplugin.engine import Engine
-from podium.schedulerplugin.preemption.intents import DISRUPTION_TARGET, stored_nomination
-from podium.schedulerplugin.preemption.outcome import Plan
-from podium.schedulerplugin.preemption.target import Blocker, PlacementTarget, Unplaceable
-from podium.schedulerplugin.scheduling.evictioncycles import identity_of_group, workload_of
-from podium.schedulerplugin.settings import Settings
-from podium.schedulerplugin.volumes import claims_of
 from podium.text import count, listed
 from podium.why.claims import CLAIM_UNUSABLE, claim_waits, with_claims
 from podium.why.disruptions import STORED, Known, Past, Victim, departures, gains

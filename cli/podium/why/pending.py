@@ -9,14 +9,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from podium.api.core import DEFAULT_SCHEDULER, PODIUM_SCHEDULER, Pod
+from podium.api.core import DEFAULT_SCHEDULER, POD_SCHEDULED, PODIUM_SCHEDULER, SCHEDULER_ERROR, Pod
 from podium.api.foreign import PodOwner
 from podium.api.groups import GROUP_SCHEDULED, INITIALLY_SCHEDULED, PodGroup
 from podium.api.meta import Condition
 from podium.api.schedulable import Schedulable
 from podium.groups.messages import not_counting
-from podium.schedulerplugin.preemption.target import Blocker, PlacementTarget, Unplaceable
-from podium.schedulerplugin.scheduling.messages import POD_SCHEDULED, SCHEDULER_ERROR
+from podium.planner.preemption.target import Blocker, PlacementTarget, Unplaceable
 from podium.text import some
 from podium.why.model import Wait
 

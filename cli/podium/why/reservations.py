@@ -21,11 +21,11 @@ from podium.api.meta import instant
 from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.api.storage import SELECTED_NODE
 from podium.cluster.reader import ClusterReader, Target, group_of, name_of
+from podium.planner.engine import Engine
+from podium.planner.preemption.intents import LATE_SECONDS, is_leaving, preempts, stored_nomination
+from podium.planner.preemption.target import PlacementTarget
 from podium.rules.audit.commands import delete_pods
 from podium.rules.audit.gangs import amount_text
-from podium.schedulerplugin.engine import Engine
-from podium.schedulerplugin.preemption.intents import LATE_SECONDS, is_leaving, preempts, stored_nomination
-from podium.schedulerplugin.preemption.target import PlacementTarget
 from podium.text import SHOWN, count, listed, some
 from podium.why.disruptions import Known
 from podium.why.model import Wait

@@ -15,6 +15,8 @@ from podium.api.records import RECORD_READS
 # The reasons of events about an eviction, and their victims; Podium reads no other events.
 PREEMPTED, NOT_EVICTED = "Preempted", "CannotEvict"
 EVICTIONS = frozenset((PREEMPTED, NOT_EVICTED, "Evicted", "Preempting", "TaintManagerEviction"))
+# The text of an event about a pod, and of a record after a pod's name, before the API server's words.
+CANNOT_EVICT = "cannot be evicted: the API server refuses its deletion: "
 _EVICTED = ("Pod", "PodGroup")
 
 # `Preempted by pod <uid> on node <node>`: the message of an event from kube-scheduler, and from Podium, which

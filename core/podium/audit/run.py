@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from podium.api.core import Pod
+from podium.api.core import POD_SCHEDULED, Pod
 from podium.api.findings import Finding, ObjectRef, Severity
 from podium.api.groups import NATIVE_GROUP
 from podium.api.minors import NEAREST, minor_of, nearest, proven_minor
@@ -136,7 +136,7 @@ def run_rules(
 
 def _waits(pod: Pod) -> bool:
     """Return whether the status of a pod says that no scheduler has placed it."""
-    scheduled = None if pod.status is None or pod.finished else pod.status.condition("PodScheduled")
+    scheduled = None if pod.status is None or pod.finished else pod.status.condition(POD_SCHEDULED)
     return not pod.spec.nodeName and scheduled is not None and scheduled.status == "False"
 
 

@@ -1,36 +1,16 @@
-"""The scheduler's parts. As a library: `from podium.schedulerplugin import plan` plans a placement.
+"""The scheduler that people run. Its library is `podium.planner`, whose names are here too."""
 
-    >>> plan(state, ("team-a", "trainer"), datetime.now(UTC))   # a pending pod, or a GroupKey
-
-`Settings` are an administrator's choices, `Engine` is for more than one query, and `Plan` is the answer.
-`can_tolerate_preemption` returns whether a pod's class exempts it from a preemptor. Each name is imported on
-first use, so a program that needs one of the parts does not import numpy.
-"""
-
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from podium import planner
+
 if TYPE_CHECKING:
-    from podium.schedulerplugin.engine import Engine, plan
-    from podium.schedulerplugin.preemption.outcome import Outcome, Plan
-    from podium.schedulerplugin.preemption.protection import can_tolerate_preemption
-    from podium.schedulerplugin.semantics import Semantics
-    from podium.schedulerplugin.settings import Settings
+    from podium.planner import Engine, Outcome, Plan, Semantics, Settings, can_tolerate_preemption, plan
 
 __all__ = ["Engine", "Outcome", "Plan", "Semantics", "Settings", "can_tolerate_preemption", "plan"]
 
-_HOMES = {
-    "Engine": "engine",
-    "plan": "engine",
-    "Outcome": "preemption.outcome",
-    "Plan": "preemption.outcome",
-    "Semantics": "semantics",
-    "Settings": "settings",
-    "can_tolerate_preemption": "preemption.protection",
-}
-
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(planner, name)

@@ -19,7 +19,7 @@ from tests.support.seeds import seed as new_seed
 from tests.support.servers import FULL
 
 from podium.controlplane.releases import RELEASES
-from podium.schedulerplugin.deadline import Deadline, DecisionTimeoutError
+from podium.planner.deadline import Deadline, DecisionTimeoutError
 
 pytestmark = pytest.mark.server
 

@@ -16,8 +16,8 @@ from tests.support.allocation.selecting import selecting
 from tests.support.devices import recording
 
 from podium.controlplane.releases import RELEASES
-from podium.schedulerplugin.deadline import NEVER, Deadline, DecisionTimeoutError
-from podium.schedulerplugin.devices import Gates, default_gates
+from podium.planner.deadline import NEVER, Deadline, DecisionTimeoutError
+from podium.planner.devices import Gates, default_gates
 
 _GATES = {
     "AdminAccess": "admin_access",

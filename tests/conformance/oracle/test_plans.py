@@ -14,8 +14,8 @@ from tests.support.oracle import clusters
 from tests.support.oracle.compare import Compared, compared, regret
 from tests.support.oracle.trees import compared_tree
 
-from podium.schedulerplugin.preemption import leastharm
-from podium.schedulerplugin.semantics import Semantics
+from podium.planner.preemption import leastharm
+from podium.planner.semantics import Semantics
 
 SEEDS, SAMPLE = 1_000, 100
 # kube-scheduler 1.36 is closest to the least harm, so it tests the oracle best.

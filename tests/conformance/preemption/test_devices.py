@@ -21,9 +21,9 @@ from tests.support.seeds import seed as new_seed
 from tests.support.servers import FULL, exclusive, in_turn
 
 from podium.controlplane.releases import NEWEST, RELEASES, Release
-from podium.schedulerplugin import Settings
-from podium.schedulerplugin.filters import devices as devicefilter
-from podium.schedulerplugin.filters.devices import UNALLOCATABLE, UNAVAILABLE, DevicesFilter
+from podium.planner import Settings
+from podium.planner.filters import devices as devicefilter
+from podium.planner.filters.devices import UNALLOCATABLE, UNAVAILABLE, DevicesFilter
 
 _SEED = new_seed()
 _ASKED = range(CASES) if FULL else (*range(16), *range(MIXED, MIXED + 8))

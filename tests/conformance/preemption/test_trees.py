@@ -21,8 +21,8 @@ from tests.support.seeds import seed as new_seed
 from tests.support.servers import FULL
 
 from podium.controlplane.releases import NEWEST
-from podium.schedulerplugin.preemption import treetarget
-from podium.schedulerplugin.preemption.target import PlacementTarget
+from podium.planner.preemption import treetarget
+from podium.planner.preemption.target import PlacementTarget
 
 _SEED = new_seed()
 _ASKED = range(CASES if FULL else 24)

@@ -16,8 +16,8 @@ from podium.cli.config.schedulerfile import SchedulerModel, source
 from podium.cli.config.webhookoptions import policy_of
 from podium.controllers.divergence import Write
 from podium.controllers.manager import Rules
+from podium.planner.settings import LiveSettings, PreemptionMode, Settings
 from podium.rules.policy import Allowance, Policy, RuleLevel
-from podium.schedulerplugin.settings import LiveSettings, PreemptionMode, Settings
 
 _SCHEMA = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
 

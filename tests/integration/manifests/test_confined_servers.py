@@ -18,6 +18,7 @@ from tests.support.waiting import until
 from tests.support.webhooks.recorder import Answer, send
 from tests.unit.manifests.test_modes import rendered
 
+from podium.api.core import POD_SCHEDULED
 from podium.api.devices import CLAIM_FINALIZER, DEVICE_API, EXTENDED_RESOURCE_CLAIM
 from podium.api.groups import (
     COMPOSITE_INITIALLY_SCHEDULED,
@@ -30,8 +31,8 @@ from podium.api.storage import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NOD
 from podium.controllers import conditions as controller
 from podium.controlplane.releases import RELEASES
 from podium.groups.autogroups import GROUP_LABELS, OWNER_KINDS
-from podium.schedulerplugin.preemption.intents import DISRUPTION_TARGET
-from podium.schedulerplugin.scheduling.messages import POD_SCHEDULED, STRADDLES
+from podium.planner.preemption.intents import DISRUPTION_TARGET
+from podium.schedulerplugin.scheduling.messages import STRADDLES
 
 pytestmark = pytest.mark.server
 

@@ -8,15 +8,15 @@ from typing import Any, TypeVar
 import msgspec
 
 from podium.api.devices import Device, DeviceClass, ResourceClaim, ResourceSlice
-from podium.schedulerplugin.deadline import NEVER, Deadline
-from podium.schedulerplugin.devices import (
+from podium.planner.deadline import NEVER, Deadline
+from podium.planner.devices import (
     AllocationError,
     Allocator,
     DeviceUsage,
     Gates,
     NodeAllocationError,
 )
-from podium.schedulerplugin.devices.inventory import PoolID
+from podium.planner.devices.inventory import PoolID
 
 _Kind = TypeVar("_Kind")
 

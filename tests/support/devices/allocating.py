@@ -16,8 +16,8 @@ from tests.support.devices.witness import Witness
 from podium.api.devices import Device
 from podium.cel.nodes import SelectorCompileError
 from podium.errors import PodiumError
-from podium.schedulerplugin.deadline import NEVER, Deadline
-from podium.schedulerplugin.devices import default_gates
+from podium.planner.deadline import NEVER, Deadline
+from podium.planner.devices import default_gates
 
 Select = Callable[[str, str, Device], bool]
 

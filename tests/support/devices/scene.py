@@ -21,8 +21,8 @@ from podium.api.devices import (
 )
 from podium.api.groups import NATIVE_GROUP
 from podium.api.schedulable import Schedulable
-from podium.schedulerplugin.devices.usage import DeviceUsage
-from podium.schedulerplugin.engine import Engine
+from podium.planner.devices.usage import DeviceUsage
+from podium.planner.engine import Engine
 
 Body = Mapping[str, Any]
 DRIVER, CLASS, REQUEST = "gpu.example.com", "gpu", "gpus"

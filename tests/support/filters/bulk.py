@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from podium.schedulerplugin import overlay
+from podium.planner import overlay
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -9,23 +9,23 @@ from tests.support.filters import builders, plain_dynamic
 from podium.api.core import Namespace
 from podium.api.meta import ObjectMeta
 from podium.api.schedulable import Schedulable
-from podium.schedulerplugin.filters.counters import SelectorCounters
-from podium.schedulerplugin.filters.exclusive import DisksFilter, ExclusiveCounters, HostPortsFilter
-from podium.schedulerplugin.filters.nodes import (
+from podium.planner.filters.counters import SelectorCounters
+from podium.planner.filters.exclusive import DisksFilter, ExclusiveCounters, HostPortsFilter
+from podium.planner.filters.nodes import (
     DeclaredFeaturesFilter,
     NodeAffinityFilter,
     TaintTolerationFilter,
 )
-from podium.schedulerplugin.filters.nominated import NominatedPods
-from podium.schedulerplugin.filters.podaffinity import (
+from podium.planner.filters.nominated import NominatedPods
+from podium.planner.filters.podaffinity import (
     ExistingAntiAffinityFilter,
     PodAffinityFilter,
     PodAntiAffinityFilter,
 )
-from podium.schedulerplugin.filters.spread import TopologyLabelsFilter, TopologySpreadFilter
-from podium.schedulerplugin.podscores import PodScores
-from podium.schedulerplugin.shapes import Shape, shape_of
-from podium.schedulerplugin.snapshot import Snapshot
+from podium.planner.filters.spread import TopologyLabelsFilter, TopologySpreadFilter
+from podium.planner.podscores import PodScores
+from podium.planner.shapes import Shape, shape_of
+from podium.planner.snapshot import Snapshot
 
 NAMESPACES = {
     "team-a": Namespace(metadata=ObjectMeta(name="team-a", labels={"env": "prod"})),

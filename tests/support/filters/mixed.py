@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 from tests.support.filters import builders, plain_dynamic
 from tests.support.filters.dynamic_scene import NAMESPACES
-from tests.unit.schedulerplugin.filters.test_dynamic_filters import LABELS, PLACES, TEMPLATES
+from tests.unit.planner.filters.test_dynamic_filters import LABELS, PLACES, TEMPLATES
 
 from podium.api.schedulable import Schedulable, SchedulableNode
-from podium.schedulerplugin.shapes import Shape
-from podium.schedulerplugin.snapshot import Snapshot
+from podium.planner.shapes import Shape
+from podium.planner.snapshot import Snapshot
 
 
 class Site(NamedTuple):

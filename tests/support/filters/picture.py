@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from podium.api.schedulable import Schedulable
-from podium.schedulerplugin.overlay import NO_POD, NO_SHAPE
-from podium.schedulerplugin.shapes import Shape
-from podium.schedulerplugin.snapshot import Snapshot
-from podium.schedulerplugin.volumes import claims_of
+from podium.planner.overlay import NO_POD, NO_SHAPE
+from podium.planner.shapes import Shape
+from podium.planner.snapshot import Snapshot
+from podium.planner.volumes import claims_of
 
 Tally = Counter[tuple[Shape, bool, str]]
 

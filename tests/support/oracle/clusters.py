@@ -21,7 +21,7 @@ from podium.api.meta import ObjectMeta
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Name
 from podium.cluster.state import ClusterState
-from podium.schedulerplugin.preemption.units import SHRINK
+from podium.planner.preemption.units import SHRINK
 
 NS, GPU, HOST, ZONE = builders.NS, "nvidia.com/gpu", "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 WANTED = "wanted"

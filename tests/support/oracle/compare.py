@@ -19,11 +19,11 @@ from tests.support.oracle.problem import Harm, Problem, by_domain, harm, problem
 from tests.support.preemption.clusters import NOW
 
 from podium.api.membership import GroupKey
-from podium.schedulerplugin.engine import Engine
-from podium.schedulerplugin.preemption.decision import Decision
-from podium.schedulerplugin.preemption.outcome import Outcome
-from podium.schedulerplugin.semantics import Semantics
-from podium.schedulerplugin.settings import Settings
+from podium.planner.engine import Engine
+from podium.planner.preemption.decision import Decision
+from podium.planner.preemption.outcome import Outcome
+from podium.planner.semantics import Semantics
+from podium.planner.settings import Settings
 
 _PLACED = (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
 

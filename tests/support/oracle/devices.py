@@ -14,12 +14,12 @@ from tests.support.preemption.scene import SECONDS, group, of, planned, victims
 
 from podium.api.devices import Device, DeviceClass, ResourceClaim, ResourceSlice
 from podium.cel.selector import compile_selector
-from podium.schedulerplugin.deadline import NEVER
-from podium.schedulerplugin.devices.allocator import Allocator
-from podium.schedulerplugin.devices.errors import AllocationError
-from podium.schedulerplugin.devices.gates import default_gates
-from podium.schedulerplugin.devices.usage import DeviceUsage
-from podium.schedulerplugin.preemption.outcome import Outcome
+from podium.planner.deadline import NEVER
+from podium.planner.devices.allocator import Allocator
+from podium.planner.devices.errors import AllocationError
+from podium.planner.devices.gates import default_gates
+from podium.planner.devices.usage import DeviceUsage
+from podium.planner.preemption.outcome import Outcome
 
 MINOR = 37
 PRIORITY = 10

@@ -14,15 +14,15 @@ import numpy as np
 from podium.api.membership import GroupKey
 from podium.api.times import seconds
 from podium.cluster.reader import Name
-from podium.schedulerplugin.arrays import Rows
-from podium.schedulerplugin.engine import Engine
-from podium.schedulerplugin.filters.nodes import NodeAffinityFilter
-from podium.schedulerplugin.preemption.harm import work_lost
-from podium.schedulerplugin.preemption.outcome import full_name
-from podium.schedulerplugin.preemption.target import PlacementTarget
-from podium.schedulerplugin.preemption.unitarrays import NO_UNIT
-from podium.schedulerplugin.preemption.units import Units
-from podium.schedulerplugin.shapes import Shape
+from podium.planner.arrays import Rows
+from podium.planner.engine import Engine
+from podium.planner.filters.nodes import NodeAffinityFilter
+from podium.planner.preemption.harm import work_lost
+from podium.planner.preemption.outcome import full_name
+from podium.planner.preemption.target import PlacementTarget
+from podium.planner.preemption.unitarrays import NO_UNIT
+from podium.planner.preemption.units import Units
+from podium.planner.shapes import Shape
 
 HOST = "kubernetes.io/hostname"
 

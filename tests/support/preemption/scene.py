@@ -14,10 +14,10 @@ from podium.api.meta import ObjectMeta
 from podium.api.priority import TOLERATION_PREFIX
 from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.cluster.reader import Name
-from podium.schedulerplugin.engine import Engine, plan
-from podium.schedulerplugin.preemption.domain import Score
-from podium.schedulerplugin.preemption.outcome import Plan, UnitVerdict
-from podium.schedulerplugin.settings import Settings
+from podium.planner.engine import Engine, plan
+from podium.planner.preemption.domain import Score
+from podium.planner.preemption.outcome import Plan, UnitVerdict
+from podium.planner.settings import Settings
 
 SECONDS = int(NOW.timestamp())
 HOST = "kubernetes.io/hostname"

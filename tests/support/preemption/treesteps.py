@@ -10,10 +10,10 @@ import msgspec
 from tests.support.preemption.clusters import NOW, NS, state_of
 from tests.support.preemption.scene import composite, group, node, placed, pod, tree_of, victims
 
-from podium.schedulerplugin.engine import plan
-from podium.schedulerplugin.preemption.outcome import Outcome
-from podium.schedulerplugin.semantics import Semantics
-from podium.schedulerplugin.settings import Settings
+from podium.planner.engine import plan
+from podium.planner.preemption.outcome import Outcome
+from podium.planner.semantics import Semantics
+from podium.planner.settings import Settings
 
 BLOCK, RACK, ZONE = "block", "rack", "zone"
 V1_37 = Settings(semantics=Semantics.V1_37)

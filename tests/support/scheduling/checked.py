@@ -15,9 +15,9 @@ from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey
 from podium.api.schedulable import Schedulable
 from podium.groups.topology import slice_topology
+from podium.planner.settings import PreemptionMode
 from podium.schedulerplugin.scheduling.effects import Bind, Effect, Evict
 from podium.schedulerplugin.scheduling.evictionlimits import Unfinished
-from podium.schedulerplugin.settings import PreemptionMode
 
 
 def cpu(each: Schedulable) -> int:

@@ -16,8 +16,8 @@ from tests.support.scheduling.rig import World
 from podium.api.claims import ExtendedResourceRequest, ExtendedResourceStatus
 from podium.api.devices import ResourceClaim, ResourceClaimStatus
 from podium.api.schedulable import Schedulable
-from podium.schedulerplugin.devices.extended import ExtendedClaim
-from podium.schedulerplugin.devices.plannedclaims import ReservedClaim, StaleClaim, memory_key, owner_of
+from podium.planner.devices.extended import ExtendedClaim
+from podium.planner.devices.plannedclaims import ReservedClaim, StaleClaim, memory_key, owner_of
 from podium.schedulerplugin.live import claimwrites
 from podium.schedulerplugin.live.writes import ChangedError, GoneError
 from podium.schedulerplugin.scheduling.effects import BindClaims, Effect, ReleaseClaims

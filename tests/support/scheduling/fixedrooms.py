@@ -4,9 +4,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from podium.api.membership import GroupKey
+from podium.planner.shapes import Shape
 from podium.schedulerplugin.scheduling.effects import Key
 from podium.schedulerplugin.scheduling.hints import Hints, Waiting
-from podium.schedulerplugin.shapes import Shape
 
 A, B, C = ("team-a", "a"), ("team-a", "b"), ("team-a", "c")
 GANG = GroupKey(native=True, namespace="team-a", name="b")

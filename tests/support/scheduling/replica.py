@@ -15,11 +15,11 @@ import uvloop
 from podium.cli.config.schedulerfile import source
 from podium.cluster.reader import name_in
 from podium.errors import PodiumError
+from podium.planner.engine import Engine
 from podium.runtime import logs
 from podium.runtime.leaderelection import steady
 from podium.runtime.leaserecord import Terms
 from podium.runtime.manager import ManagerOptions
-from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.live import process
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 

@@ -20,6 +20,7 @@ from podium.api.core import PODIUM_SCHEDULER
 from podium.api.meta import Condition
 from podium.api.schedulable import Schedulable
 from podium.cluster.state import ClusterState, Readable
+from podium.planner.settings import LiveSettings
 from podium.schedulerplugin.live.evictor import Carried, Conditions, carry_out
 from podium.schedulerplugin.scheduling.effects import (
     Bind,
@@ -36,7 +37,6 @@ from podium.schedulerplugin.scheduling.evictionlimits import Restraint, Unfinish
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.preemptions import announcements
 from podium.schedulerplugin.scheduling.scheduler import Scheduler
-from podium.schedulerplugin.settings import LiveSettings
 
 # More steps than any test needs, to detect a scheduler that never becomes idle.
 _STEPS = 10_000

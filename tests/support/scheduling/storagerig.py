@@ -20,9 +20,9 @@ from podium.api.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
 )
-from podium.schedulerplugin.devices.plannedclaims import ReservedClaim, StaleClaim
+from podium.planner.devices.plannedclaims import ReservedClaim, StaleClaim
+from podium.planner.volumes.ledger import BoundVolume, ClaimPlan, ProvisionedVolume
 from podium.schedulerplugin.scheduling.effects import BindClaims, Effect, ReleaseClaims, ReportPending
-from podium.schedulerplugin.volumes.ledger import BoundVolume, ClaimPlan, ProvisionedVolume
 
 replace = msgspec.structs.replace
 

@@ -7,9 +7,9 @@ import msgspec
 
 from podium.api.schedulable import SCHEDULING_READS
 from podium.api.storage import NO_PROVISIONER, SELECTED_NODE
-from podium.schedulerplugin.snapshot import Snapshot
-from podium.schedulerplugin.volumes.bindables import DelayedClaim, delayed_claim
-from podium.schedulerplugin.volumes.delayed import DelayedBinding
+from podium.planner.snapshot import Snapshot
+from podium.planner.volumes.bindables import DelayedClaim, delayed_claim
+from podium.planner.volumes.delayed import DelayedBinding
 
 Manifest = dict[str, Any]
 

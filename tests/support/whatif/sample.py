@@ -6,7 +6,7 @@ import msgspec
 
 from podium.api.findings import Finding, ObjectRef, Severity
 from podium.cli.render.whatif_words import Basis, WhatIf
-from podium.schedulerplugin.preemption.outcome import (
+from podium.planner.preemption.outcome import (
     HarmLevel,
     NodeReason,
     Outcome,
@@ -17,7 +17,7 @@ from podium.schedulerplugin.preemption.outcome import (
     UnitVerdict,
     WorkloadPlan,
 )
-from podium.schedulerplugin.semantics import Semantics
+from podium.planner.semantics import Semantics
 
 
 def group(name: str, pods: int, *, namespace: str = "team-b", violates: bool = False) -> UnitVerdict:

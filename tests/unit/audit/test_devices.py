@@ -22,9 +22,9 @@ from podium.cel import process
 from podium.cel.nodes import UnansweredSelectorError
 from podium.cel.selector import CompiledSelector, Evaluations, compile_selector, evaluate_devices
 from podium.cluster.state import ClusterState, Readable
+from podium.planner.deadline import NEVER
+from podium.planner.devices import AllocationError, Allocator, DeviceUsage, default_gates
 from podium.rules.audit.publisheddevices import PublishedDevices
-from podium.schedulerplugin.deadline import NEVER
-from podium.schedulerplugin.devices import AllocationError, Allocator, DeviceUsage, default_gates
 
 RULES = ("claim-unsatisfiable", "device-class-missing", "device-selector-unmatched")
 DEVICE_KINDS = (Kind.RESOURCE_CLAIM, Kind.DEVICE_CLASS, Kind.RESOURCE_SLICE)

@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-_SOURCES = ("core/podium/kube", "core/podium/runtime", "controllers", "schedulerplugin", "webhooks")
+_SOURCES = (
+    "core/podium/kube",
+    "core/podium/runtime",
+    "controllers",
+    "planner",
+    "schedulerplugin",
+    "webhooks",
+)
 _ADVICE = re.compile(
     r"(?:^|[.:;,] |\bor )(?:delete|apply|create|restart|remove|replace) [a-z`]", re.IGNORECASE
 )

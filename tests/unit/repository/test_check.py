@@ -10,7 +10,7 @@ def test_a_changed_test_comes_first() -> None:
 def test_a_module_selects_the_tests_that_import_it_before_those_that_import_its_users() -> None:
     found = affected(["core/podium/api/quantity.py"])
     assert found.index("tests/integration/api/test_quantity.py") < found.index(
-        "tests/unit/schedulerplugin/filters/test_requests.py"
+        "tests/unit/planner/filters/test_requests.py"
     )
 
 

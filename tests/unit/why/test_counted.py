@@ -15,11 +15,11 @@ from podium.cluster.state import ClusterState
 from podium.documents.split import split
 from podium.groups.divergence import measure_divergence
 from podium.groups.messages import ServerInfo
-from podium.schedulerplugin import Engine, Settings
-from podium.schedulerplugin.preemption.target import PlacementTarget
-from podium.schedulerplugin.preemption.unitrules import PREEMPTION_CLASS
-from podium.schedulerplugin.semantics import Semantics
-from podium.schedulerplugin.settings import DivergencePolicy
+from podium.planner import Engine, Settings
+from podium.planner.preemption.target import PlacementTarget
+from podium.planner.preemption.unitrules import PREEMPTION_CLASS
+from podium.planner.semantics import Semantics
+from podium.planner.settings import DivergencePolicy
 from podium.why.effectivepriority import JudgedGroup, PriorityRules, counts, of_group
 
 KEY = GroupKey(native=False, namespace="a", name="ring")

@@ -6,7 +6,7 @@ import pytest
 from tests.support.calling import Podium
 from tests.support.why.objects import file, group, named, node, pod, podium
 
-from podium.schedulerplugin.devices import examining
+from podium.planner.devices import examining
 
 __all__ = ["podium"]
 

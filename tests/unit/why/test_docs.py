@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from podium.cli.render import why_table
-from podium.schedulerplugin.preemption.target import Blocker
+from podium.planner.preemption.target import Blocker
 from podium.why import claims, devices, model, pending, reservations
 
 ROOT = Path(__file__).parents[3]

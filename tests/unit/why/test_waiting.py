@@ -18,11 +18,11 @@ from tests.support.why.objects import (
     unscheduled,
 )
 
+from podium.api.core import POD_SCHEDULED
 from podium.api.events import EVICTIONS, NOT_EVICTED, PREEMPTED
 from podium.api.groups import COMPOSITE_INITIALLY_SCHEDULED, GROUP_SCHEDULED, INITIALLY_SCHEDULED
 from podium.ops import sharedfields
-from podium.schedulerplugin.preemption.intents import DISRUPTION_TARGET
-from podium.schedulerplugin.scheduling.messages import POD_SCHEDULED
+from podium.planner.preemption.intents import DISRUPTION_TARGET
 from podium.why import disruptions
 
 __all__ = ["podium"]

@@ -79,7 +79,7 @@ def command(
     error, 1 the command failed. All formats give the same exit code.
     """
     from podium.cli.render.history_table import history_table  # noqa: PLC0415 - numpy, as below
-    from podium.schedulerplugin.history.summary import summarize  # noqa: PLC0415 - `--help` needs no numpy
+    from podium.history.summary import summarize  # noqa: PLC0415 - `--help` needs no numpy
 
     records = _from_files(files, kube) if files.names else _live(kube)
     until = _newest(records) if files.names else datetime.now(UTC)
@@ -138,7 +138,7 @@ def _live(kube: kubeoptions.KubeOptions) -> list[PreemptionRecord]:
 
 def _newest(records: Iterable[PreemptionRecord]) -> datetime:
     """Return the time of the newest plan, because a file is from the past."""
-    from podium.schedulerplugin.history.records import moment_of  # noqa: PLC0415 - as above
+    from podium.history.records import moment_of  # noqa: PLC0415 - as above
 
     times = [at for record in records for plan in record.plans if (at := moment_of(plan)) is not None]
     return max(times, default=datetime.now(UTC)).astimezone(UTC)

@@ -39,7 +39,7 @@ from podium.documents.load import Loaded, collector_paused
 from podium.documents.scope import Scope
 from podium.errors import PodiumUsageError
 from podium.groups.trees import group_at
-from podium.schedulerplugin.preemption.outcome import Outcome, TenantNames, full_name
+from podium.planner.preemption.outcome import Outcome, TenantNames, full_name
 from podium.stderr import say
 from podium.text import count, some
 from podium.version import VERSION
@@ -181,8 +181,8 @@ def _code(report: WhatIf, max_victims: int | None) -> int:
 def _threat(question: WhatIfQuery, victim: Name, loaded: Loaded, moment: PlanTime) -> WhatIfAnswer:
     """Return what threatens the named victim. Raises PodiumError."""
     from podium.cli.render import threat as faces  # noqa: PLC0415 - as above
-    from podium.schedulerplugin.engine import Engine  # noqa: PLC0415 - as above
-    from podium.schedulerplugin.threat import threat  # noqa: PLC0415 - as above
+    from podium.planner.engine import Engine  # noqa: PLC0415 - as above
+    from podium.planner.threat import threat  # noqa: PLC0415 - as above
 
     target = whatifinput.find_victim(victim, question.options.kind, loaded.state)
     assumed = _assumed(question, loaded, moment, target)
@@ -201,7 +201,7 @@ def _threat(question: WhatIfQuery, victim: Name, loaded: Loaded, moment: PlanTim
 def _defragmentation(question: WhatIfQuery, key: str, loaded: Loaded, moment: PlanTime) -> WhatIfAnswer:
     """Return the moves that free domains of a node label. Raises PodiumError."""
     from podium.cli.render import defragment as faces  # noqa: PLC0415 - as above
-    from podium.schedulerplugin.engine import Engine  # noqa: PLC0415 - as above
+    from podium.planner.engine import Engine  # noqa: PLC0415 - as above
 
     assumed = whatifinput.assume_moves(loaded, moment, of_file(question.options.config))
     engine = Engine(loaded.state, assumed.chosen.settings, assumed.rules.minor)

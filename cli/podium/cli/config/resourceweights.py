@@ -6,8 +6,8 @@ from typing import Annotated
 import pydantic
 
 from podium.api.podrequests import is_device
-from podium.schedulerplugin.scores import Weights
-from podium.schedulerplugin.settings import WEIGHTS
+from podium.planner.scores import Weights
+from podium.planner.settings import WEIGHTS
 
 _KINDS = ("cpu", "memory", "accelerators")
 DEFAULT: Mapping[str, int] = {kind: getattr(WEIGHTS, kind) for kind in _KINDS}

@@ -16,11 +16,11 @@ from podium.api.core import PODIUM_SCHEDULER
 from podium.cli.config.configfile import Strict, node_label, read_config, unquoted
 from podium.cli.config.resourceweights import DEFAULT, ResourceWeights, weights_of
 from podium.documents.sources import STDIN_NAME
+from podium.planner.scores import Strategy
+from podium.planner.semantics import Semantics
+from podium.planner.settings import Budgets, DivergencePolicy, LiveSettings, PreemptionMode, Settings
 from podium.rules.names import dns_label
 from podium.schedulerplugin.live.switch import SettingsSource
-from podium.schedulerplugin.scores import Strategy
-from podium.schedulerplugin.semantics import Semantics
-from podium.schedulerplugin.settings import Budgets, DivergencePolicy, LiveSettings, PreemptionMode, Settings
 
 # The value of --evictions-per-minute that is not a number.
 UNLIMITED: Literal["unlimited"] = "unlimited"

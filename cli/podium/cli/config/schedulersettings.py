@@ -13,9 +13,9 @@ from podium.documents.load import Loaded
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from podium.schedulerplugin.scores import Weights
-    from podium.schedulerplugin.semantics import Semantics
-    from podium.schedulerplugin.settings import LiveSettings, Settings
+    from podium.planner.scores import Weights
+    from podium.planner.semantics import Semantics
+    from podium.planner.settings import LiveSettings, Settings
 
 
 class FoundSettings(NamedTuple):
@@ -34,7 +34,7 @@ class ChosenSettings(NamedTuple):
 
 def of_scheduler(name: str, loaded: Loaded) -> FoundSettings | None:
     """Return the settings of Podium's scheduler of that name; None for any other scheduler."""
-    from podium.schedulerplugin.settings import LiveSettings  # noqa: PLC0415 - numpy takes 0.1 s
+    from podium.planner.settings import LiveSettings  # noqa: PLC0415 - numpy takes 0.1 s
 
     file = loaded.scheduler
     problem = file.problem if file is not None else ""
@@ -79,7 +79,7 @@ def choose_settings(
     semantics: "Semantics", scheduler: str, loaded: Loaded, given: OverridingSettings | None
 ) -> ChosenSettings:
     """Return the settings for a pod or group of that scheduler. Raises PodiumError."""
-    from podium.schedulerplugin.settings import Settings  # noqa: PLC0415 - numpy takes 0.1 s to import
+    from podium.planner.settings import Settings  # noqa: PLC0415 - numpy takes 0.1 s to import
 
     found = of_scheduler(scheduler, loaded)
     if found is not None and found.live.engine.semantics is semantics:
@@ -107,7 +107,7 @@ def words(settings: "Settings") -> str:
 
 def _weights(weights: "Weights") -> str:
     """Return the weights that are not the defaults in words; empty for the defaults."""
-    from podium.schedulerplugin.settings import WEIGHTS  # noqa: PLC0415 - numpy takes 0.1 s to import
+    from podium.planner.settings import WEIGHTS  # noqa: PLC0415 - numpy takes 0.1 s to import
 
     kinds = (("cpu", weights.cpu), ("memory", weights.memory), ("accelerators", weights.accelerators))
     shown = " ".join(f"{name}={weight}" for name, weight in (*kinds, *weights.named))

@@ -14,8 +14,8 @@ import pydantic
 
 from podium.cli.config.configfile import Strict, read_config
 from podium.cli.config.resourceweights import ResourceWeights, weights_of
-from podium.schedulerplugin.scores import Strategy
-from podium.schedulerplugin.settings import Budgets, DivergencePolicy, Settings
+from podium.planner.scores import Strategy
+from podium.planner.settings import Budgets, DivergencePolicy, Settings
 
 
 class WhatIfModel(Strict):

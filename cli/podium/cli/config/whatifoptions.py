@@ -8,7 +8,7 @@ import click
 from podium.cli import kubeoptions, naming, options
 from podium.cli.render.whatif_words import MOST_DOMAINS
 from podium.documents.scope import Scope
-from podium.schedulerplugin.semantics import Semantics
+from podium.planner.semantics import Semantics
 from podium.text import listed
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from podium.api.records import Party, PlanMode, RecordedPlan
 from podium.cli.render.text import Layout
 from podium.cli.render.words import amounts
-from podium.schedulerplugin.history.summary import Amount, ModeSums, Share, Summary
+from podium.history.summary import Amount, ModeSums, Share, Summary
 from podium.text import accelerator_time, count, listed
 
 # Maximum lengths of the lists in the table; docs/history.md states these numbers.

@@ -12,7 +12,7 @@ from podium.cli.render.data import document
 from podium.cli.render.html import section, table, text, whole
 from podium.cli.render.text import Layout
 from podium.cli.render.whatif_words import Basis, PageOrigin, caveats, rules_line
-from podium.schedulerplugin.threat import BudgetCharge, ExemptPod, NodeRoom, Threat
+from podium.planner.threat import BudgetCharge, ExemptPod, NodeRoom, Threat
 from podium.text import count, some
 
 # Maximum lengths of the lists; docs/whatif.md states these numbers.

@@ -19,7 +19,7 @@ from podium.cli.render.whatif_words import (
     unit_name,
     victims_words,
 )
-from podium.schedulerplugin.preemption.outcome import (
+from podium.planner.preemption.outcome import (
     ClaimVolumePlan,
     DevicePlan,
     DomainVerdict,

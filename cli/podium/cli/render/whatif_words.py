@@ -11,7 +11,7 @@ from podium.api.membership import GroupKey
 from podium.cli.render.pictures.planpicture import PlanPicture
 from podium.cli.render.words import amounts
 from podium.cluster.reader import Target
-from podium.schedulerplugin.preemption.outcome import (
+from podium.planner.preemption.outcome import (
     DomainVerdict,
     HarmLevel,
     Outcome,
@@ -22,7 +22,7 @@ from podium.schedulerplugin.preemption.outcome import (
     UnitVerdict,
     WorkloadPlan,
 )
-from podium.schedulerplugin.semantics import Semantics
+from podium.planner.semantics import Semantics
 from podium.text import accelerator_time, count, listed, some
 
 # Maximum number of priorities in the harm line; lower ones are added up.

@@ -47,13 +47,13 @@ from podium.cluster.state import ClusterState as Index
 from podium.documents.load import Loaded, collector_paused
 from podium.documents.split import split
 from podium.errors import PodiumError
+from podium.history.records import moment_of
+from podium.history.summary import Summary, summarize
+from podium.planner.engine import Engine
+from podium.planner.settings import Settings
+from podium.planner.threat import Threat, threat
+from podium.planner.volumes import claims_of
 from podium.rules.audit.survey import topmost_owners
-from podium.schedulerplugin.engine import Engine
-from podium.schedulerplugin.history.records import moment_of
-from podium.schedulerplugin.history.summary import Summary, summarize
-from podium.schedulerplugin.settings import Settings
-from podium.schedulerplugin.threat import Threat, threat
-from podium.schedulerplugin.volumes import claims_of
 from podium.why.disruptions import Past
 from podium.why.explain import explain_target, state_of
 from podium.why.model import RunState, Wait

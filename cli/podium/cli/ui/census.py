@@ -15,7 +15,7 @@ from podium.api.schedulable import Schedulable
 from podium.cluster.helddevices import held_devices
 from podium.cluster.reader import ClusterReader
 from podium.groups.divergence import measure_divergence
-from podium.schedulerplugin.preemption.intents import is_preempted, preempts
+from podium.planner.preemption.intents import is_preempted, preempts
 from podium.why.explain import group_state, state_of
 from podium.why.model import RunState
 

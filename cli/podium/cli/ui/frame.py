@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlencode
 
 from podium.cli.render.html import text, whole
 from podium.cli.render.why_words import ago
-from podium.schedulerplugin.preemption.outcome import UnitVerdict
+from podium.planner.preemption.outcome import UnitVerdict
 from podium.why.model import RunState
 
 T = TypeVar("T")

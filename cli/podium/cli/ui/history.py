@@ -14,7 +14,7 @@ from podium.cli.render.pictures.svg import svg
 from podium.cli.render.pictures.timeline import timeline
 from podium.cli.render.words import amounts
 from podium.cli.ui.frame import Here, PageContext, object_link, page, pager, select, sliced
-from podium.schedulerplugin.history.summary import Summary
+from podium.history.summary import Summary
 from podium.text import accelerator_time, count
 from podium.why.disruptions import Known, named
 

@@ -10,7 +10,7 @@ from podium.cli.render.pictures.sections import map_section
 from podium.cli.render.words import amounts
 from podium.cli.ui.census import STATES, Census, CensusRow, PriorityLevel
 from podium.cli.ui.frame import Here, PageContext, badge, object_link, page, pager, select, sliced
-from podium.schedulerplugin.preemption.target import Blocker
+from podium.planner.preemption.target import Blocker
 from podium.text import count, cut, listed
 from podium.why import pending, reservations
 from podium.why.model import RunState, Wait

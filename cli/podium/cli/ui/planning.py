@@ -13,9 +13,9 @@ from podium.cli.render.whatif_page import plan_sections, verdict
 from podium.cli.render.whatif_words import SEMANTICS, WhatIf
 from podium.cli.ui.frame import Here, PageContext, complaint, named_input, page, select, unit_link
 from podium.errors import PodiumError
-from podium.schedulerplugin.scores import Strategy
-from podium.schedulerplugin.semantics import Semantics
-from podium.schedulerplugin.settings import Budgets, DivergencePolicy, Settings
+from podium.planner.scores import Strategy
+from podium.planner.semantics import Semantics
+from podium.planner.settings import Budgets, DivergencePolicy, Settings
 
 # Maximum length of a manifest in bytes.
 MANIFEST = 1 << 20

@@ -10,7 +10,7 @@ from podium.cli.render.html import section
 from podium.cli.render.threat import threat_sections, threat_verdict
 from podium.cli.render.whatif_words import Basis
 from podium.cli.ui.frame import Here, PageContext, complaint, named_input, object_link, page
-from podium.schedulerplugin.threat import Threat
+from podium.planner.threat import Threat
 
 # Maximum number of running groups and pods in the form; docs/ui.md states the number.
 OFFERED = 300

@@ -22,7 +22,7 @@ from podium.api.records import (
     PreemptionRecord,
     RecordedPlan,
 )
-from podium.schedulerplugin.history.records import STOPPED, unit_uids
+from podium.history.records import STOPPED, unit_uids
 
 # The number of objects in the ring, and the most bytes of plans in each.
 OBJECTS = 64

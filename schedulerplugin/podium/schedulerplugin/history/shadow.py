@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from podium.api.core import POD_SCHEDULED
 from podium.api.membership import GroupKey, membership
 from podium.api.records import Agreement, PlanMode, RecordedPlan
 from podium.api.schedulable import Schedulable
@@ -25,15 +26,15 @@ from podium.cluster.reader import Name, name_of
 from podium.cluster.state import ClusterState, Readable
 from podium.errors import PodiumError
 from podium.groups.trees import group_at, members_below, root_key
-from podium.schedulerplugin.deadline import Deadline, DecisionTimeoutError
-from podium.schedulerplugin.engine import Engine
-from podium.schedulerplugin.history.records import planned
-from podium.schedulerplugin.preemption.decision import Decision
-from podium.schedulerplugin.preemption.intents import DISRUPTION_TARGET, is_preempted
+from podium.planner.deadline import Deadline, DecisionTimeoutError
+from podium.planner.engine import Engine
+from podium.planner.preemption.decision import Decision
+from podium.planner.preemption.intents import DISRUPTION_TARGET, is_preempted
+from podium.planner.settings import Settings
+from podium.schedulerplugin.history.planned import planned
 from podium.schedulerplugin.scheduling.effects import Evict, Key, Moment
 from podium.schedulerplugin.scheduling.messages import UNSCHEDULABLE
 from podium.schedulerplugin.scheduling.plans import eviction, preemptor
-from podium.schedulerplugin.settings import Settings
 
 # A plan may take a tenth of a second of the loop that also schedules.
 _PAUSE_SECONDS = 0.5
@@ -289,6 +290,6 @@ def _agreement(
 
 def _is_refused(pod: Schedulable) -> bool:
     """Return whether the scheduler of a pod found no place for it, and it still wants one."""
-    condition = pod.status.condition("PodScheduled") if pod.status is not None else None
+    condition = pod.status.condition(POD_SCHEDULED) if pod.status is not None else None
     refused = condition is not None and (condition.status, condition.reason) == ("False", UNSCHEDULABLE)
     return refused and pod.metadata.deletionTimestamp is None and not pod.finished

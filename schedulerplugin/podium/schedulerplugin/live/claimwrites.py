@@ -47,14 +47,14 @@ from podium.api.storage import (
 )
 from podium.cluster.reader import ClusterReader, Name
 from podium.kube.reading import decode
+from podium.planner.devices.extended import ExtendedClaim
+from podium.planner.devices.plannedclaims import ReservedClaim, StaleClaim, is_allocated, same_devices
+from podium.planner.volumes.ledger import BoundVolume, ProvisionedVolume
 from podium.runtime.manager import utc_now
-from podium.schedulerplugin.devices.extended import ExtendedClaim
-from podium.schedulerplugin.devices.plannedclaims import ReservedClaim, StaleClaim, is_allocated, same_devices
 from podium.schedulerplugin.live.keepdevices import named_requests
 from podium.schedulerplugin.live.writes import ChangedError, GoneError, StoredObject, Writes
 from podium.schedulerplugin.scheduling.claimplans import ClaimPlan
 from podium.schedulerplugin.scheduling.effects import PodRef
-from podium.schedulerplugin.volumes.ledger import BoundVolume, ProvisionedVolume
 
 _Stored = TypeVar("_Stored", PersistentVolume, PersistentVolumeClaim, ResourceClaim)
 # A merge patch without its preconditions; None if nothing has to be written.

@@ -18,13 +18,13 @@ namespace are tried without effect first, and carried out before all others, whi
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from podium.api.events import CANNOT_EVICT
 from podium.api.meta import Condition
 from podium.errors import PodiumError
 from podium.kube.connection import RefusedError, SilentError
 from podium.kube.preconditions import LeaseOverError, StaleError
 from podium.schedulerplugin.live.writes import GoneError, Job, Writes, is_final, together
 from podium.schedulerplugin.scheduling.effects import Evict, PodRef, RefusedVictim, Unit
-from podium.schedulerplugin.scheduling.messages import CANNOT_EVICT
 from podium.schedulerplugin.scheduling.preemptions import Announcements
 
 # How often a delete is sent, for some seconds each time, while the API server is away: about a minute.

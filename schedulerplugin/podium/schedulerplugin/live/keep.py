@@ -39,12 +39,12 @@ from podium.groups.topology import (
     SPREAD_SET,
     SPREAD_TOPOLOGY,
 )
+from podium.planner.preemption.grouptarget import PREEMPT_FOR_ALL
+from podium.planner.preemption.unitrules import PREEMPTION_CLASS
+from podium.planner.preemption.units import SHRINK
+from podium.planner.progress import CHECKPOINT
 from podium.schedulerplugin.live.keepdevices import transform_devices
 from podium.schedulerplugin.live.sharing import Sharing
-from podium.schedulerplugin.preemption.grouptarget import PREEMPT_FOR_ALL
-from podium.schedulerplugin.preemption.unitrules import PREEMPTION_CLASS
-from podium.schedulerplugin.preemption.units import SHRINK
-from podium.schedulerplugin.progress import CHECKPOINT
 from podium.schedulerplugin.scheduling.evictionlimits import DELAY_ANNOTATION
 
 # The number of kinds of pods whose parts are cached, and the number of cached texts, such as node names.

@@ -8,13 +8,14 @@ from collections.abc import Callable, Hashable
 from math import inf
 from typing import Generic, NamedTuple, TypeVar
 
+from podium.api.core import POD_SCHEDULED
 from podium.api.membership import GroupKey, key_of
 from podium.api.meta import Condition
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Child, ClusterReader, Name
-from podium.schedulerplugin.preemption.intents import is_preempted
+from podium.planner.preemption.intents import is_preempted
 from podium.schedulerplugin.scheduling.effects import PodRef
-from podium.schedulerplugin.scheduling.messages import POD_SCHEDULED, ours
+from podium.schedulerplugin.scheduling.messages import ours
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

@@ -16,24 +16,26 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from podium.api.core import SCHEDULER_ERROR
 from podium.api.eventdraft import EventDraft
 from podium.api.membership import GroupKey
 from podium.api.meta import Condition
 from podium.api.records import PlanMode
 from podium.api.schedulable import Schedulable
 from podium.errors import PodiumError
+from podium.history.records import STOPPED
 from podium.kube.connection import RefusedError
 from podium.kube.reflector import EventLogger
 from podium.kube.timeouts import within
+from podium.planner.preemption.intents import DISRUPTION_TARGET
 from podium.runtime.worker import Worker
-from podium.schedulerplugin.history.records import STOPPED, ended, planned
+from podium.schedulerplugin.history.planned import ended, planned
 from podium.schedulerplugin.history.writer import History
 from podium.schedulerplugin.live.claimwrites import ClaimWrites
 from podium.schedulerplugin.live.evictor import Conditions, carry_out
 from podium.schedulerplugin.live.metrics import SchedulerMetrics
 from podium.schedulerplugin.live.status import Statuses
 from podium.schedulerplugin.live.writes import GoneError, Job, TakenError, Writes, bind_all, together
-from podium.schedulerplugin.preemption.intents import DISRUPTION_TARGET
 from podium.schedulerplugin.scheduling import messages
 from podium.schedulerplugin.scheduling.claimplans import ClaimPlan
 from podium.schedulerplugin.scheduling.effects import (
@@ -56,7 +58,6 @@ from podium.schedulerplugin.scheduling.effects import (
     entry_name,
 )
 from podium.schedulerplugin.scheduling.messages import (
-    SCHEDULER_ERROR,
     UNSCHEDULABLE,
     same_condition,
     target_condition,

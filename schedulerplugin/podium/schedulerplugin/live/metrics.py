@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
+from podium.api.core import SCHEDULER_ERROR
 from podium.api.membership import GroupKey
 from podium.api.records import Agreement
 from podium.kube import events
@@ -29,7 +30,6 @@ from podium.schedulerplugin.scheduling.effects import (
     Rejected,
     ReportPending,
 )
-from podium.schedulerplugin.scheduling.messages import SCHEDULER_ERROR
 
 PREFIX = "podium_scheduler"
 _TASK = "preemption"

@@ -16,10 +16,13 @@ from structlog.typing import FilteringBoundLogger
 from podium.api.reads import Kind
 from podium.api.records import PreemptionRecord
 from podium.api.schedulable import SCHEDULING_READS
+from podium.history.records import counted, recent, unfinished
 from podium.kube.cache import InformerCache
 from podium.kube.connection import Connection, connect
 from podium.kube.discovery import Served
 from podium.kube.events import EventRecorder, Pace
+from podium.planner.preemption.protection import DAEMON_SET
+from podium.planner.settings import LiveSettings
 from podium.runtime import logs
 from podium.runtime import metrics as service_metrics
 from podium.runtime.garbagecollector import short_collections
@@ -28,7 +31,6 @@ from podium.runtime.manager import ManagerOptions, ReplicaManager, Work, utc_now
 from podium.runtime.signals import Stop, stopping
 from podium.runtime.worker import Worker
 from podium.runtime.workqueue import Workqueue
-from podium.schedulerplugin.history.records import counted, recent, unfinished
 from podium.schedulerplugin.history.shadow import Shadow
 from podium.schedulerplugin.history.shadowing import Shadowing
 from podium.schedulerplugin.history.writer import History
@@ -40,13 +42,11 @@ from podium.schedulerplugin.live.status import Statuses
 from podium.schedulerplugin.live.switch import SettingsSource, Switch
 from podium.schedulerplugin.live.warmengine import DriftError, WarmEngine
 from podium.schedulerplugin.live.writes import Writes
-from podium.schedulerplugin.preemption.protection import DAEMON_SET
 from podium.schedulerplugin.scheduling.effects import Key, entry_name, entry_of
 from podium.schedulerplugin.scheduling.evictionlimits import Restraint, Unfinished
 from podium.schedulerplugin.scheduling.gang_hold import HoldEnd
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.scheduler import Scheduler
-from podium.schedulerplugin.settings import LiveSettings
 
 COMPONENT = "podium-scheduler"
 # The kinds that restrict the nodes of a pod, and the pods that may be evicted for it.

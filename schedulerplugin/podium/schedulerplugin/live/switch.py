@@ -12,7 +12,7 @@ from typing import NamedTuple
 from podium.errors import PodiumError
 from podium.kube.connection import Sleep
 from podium.kube.reflector import EventLogger
-from podium.schedulerplugin.settings import LiveSettings, differences
+from podium.planner.settings import LiveSettings, differences
 
 _LOOK_SECONDS = 1.0
 

@@ -24,8 +24,8 @@ from podium.errors import PodiumError
 from podium.kube.cache import InformerCache
 from podium.kube.connection import Sleep
 from podium.kube.reflector import EventLogger
+from podium.planner.comparer import Comparer
 from podium.runtime.worker import Worker
-from podium.schedulerplugin.comparer import Comparer
 from podium.schedulerplugin.live.metrics import SchedulerMetrics
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.scheduler import Scheduler

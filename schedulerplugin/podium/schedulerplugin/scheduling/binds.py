@@ -12,7 +12,7 @@ entry whose binds fail repeatedly is tried less and less often.
 from collections.abc import Iterable, Mapping
 
 from podium.cluster.reader import Name
-from podium.schedulerplugin.overlay import PENDING
+from podium.planner.overlay import PENDING
 from podium.schedulerplugin.scheduling.changes import Changes
 from podium.schedulerplugin.scheduling.effects import Bind, Key, PodRef
 from podium.schedulerplugin.scheduling.entry import Entry, EntryEvent, EntryPhase

@@ -28,9 +28,10 @@ from podium.api.storage import (
 from podium.cluster.reader import Child, Name, group_of, name_of
 from podium.cluster.state import Readable
 from podium.groups.trees import group_at, members_below
-from podium.schedulerplugin.devices.plannedclaims import claim_key, is_allocated
-from podium.schedulerplugin.overlay import PENDING
-from podium.schedulerplugin.rejections import rejected_for
+from podium.planner.devices.plannedclaims import claim_key, is_allocated
+from podium.planner.overlay import PENDING
+from podium.planner.rejections import rejected_for
+from podium.planner.volumes.index import attached_volume
 from podium.schedulerplugin.scheduling.claimplans import ClaimKey
 from podium.schedulerplugin.scheduling.effects import Key
 from podium.schedulerplugin.scheduling.entrypods import EntryPods
@@ -39,7 +40,6 @@ from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.plans import pod_ref
 from podium.schedulerplugin.scheduling.survival import survived_priority
 from podium.schedulerplugin.scheduling.unchanged import same_for_scheduling, same_group, same_node
-from podium.schedulerplugin.volumes.index import attached_volume
 
 
 class Changes:

@@ -24,9 +24,14 @@ from enum import Enum
 from itertools import chain
 from typing import NamedTuple
 
+from podium.api.core import SCHEDULER_ERROR
 from podium.api.devices import ResourceClaim
-from podium.schedulerplugin.devices.plannedclaims import ReservedClaim, StaleClaim
-from podium.schedulerplugin.devices.prepared import failed_device
+from podium.planner.devices.plannedclaims import ReservedClaim, StaleClaim
+from podium.planner.devices.prepared import failed_device
+from podium.planner.settings import LiveSettings
+from podium.planner.volumes.claims import UNBOUND
+from podium.planner.volumes.index import discard
+from podium.planner.volumes.ledger import ProvisionedVolume
 from podium.schedulerplugin.scheduling.binds import Binds
 from podium.schedulerplugin.scheduling.claimplans import (
     ClaimKey,
@@ -51,11 +56,6 @@ from podium.schedulerplugin.scheduling.effects import (
 )
 from podium.schedulerplugin.scheduling.entrypods import EntryPods
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
-from podium.schedulerplugin.scheduling.messages import SCHEDULER_ERROR
-from podium.schedulerplugin.settings import LiveSettings
-from podium.schedulerplugin.volumes.claims import UNBOUND
-from podium.schedulerplugin.volumes.index import discard
-from podium.schedulerplugin.volumes.ledger import ProvisionedVolume
 from podium.text import listed
 
 # For so long a withdrawal may take to be seen; then the entry is tried in any case.

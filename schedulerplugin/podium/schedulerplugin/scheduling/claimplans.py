@@ -13,10 +13,10 @@ from typing import NamedTuple
 from podium.api.devices import ResourceClaim
 from podium.api.reads import Kind
 from podium.api.storage import PersistentVolumeClaim
-from podium.schedulerplugin.devices.plannedclaims import AssumedClaim, ReservedClaim, StaleClaim
-from podium.schedulerplugin.devices.prepared import is_prepared
-from podium.schedulerplugin.snapshot import Snapshot
-from podium.schedulerplugin.volumes.ledger import BoundVolume, ProvisionedVolume, VolumePlan
+from podium.planner.devices.plannedclaims import AssumedClaim, ReservedClaim, StaleClaim
+from podium.planner.devices.prepared import is_prepared
+from podium.planner.snapshot import Snapshot
+from podium.planner.volumes.ledger import BoundVolume, ProvisionedVolume, VolumePlan
 
 ClaimPlan = BoundVolume | ProvisionedVolume | ReservedClaim | StaleClaim
 

@@ -11,8 +11,8 @@ from typing import NamedTuple, Protocol
 
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Name
-from podium.schedulerplugin.shapes import PodTerm, Shape
-from podium.schedulerplugin.volumes.claims import claims_of
+from podium.planner.shapes import PodTerm, Shape
+from podium.planner.volumes.claims import claims_of
 
 # Up to this many nodes are checked one by one; of more, those without room are filtered at once.
 _FEW_PLACES = 32

@@ -11,14 +11,16 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
+from podium.api.core import SCHEDULER_ERROR
 from podium.api.membership import GroupKey
 from podium.api.times import seconds
 from podium.cluster.reader import Name
 from podium.errors import PodiumError
-from podium.schedulerplugin.deadline import Deadline, DecisionTimeoutError
-from podium.schedulerplugin.preemption.decision import Decision
-from podium.schedulerplugin.preemption.outcome import Outcome
-from podium.schedulerplugin.preemption.target import Blocker, PlacementTarget, Unplaceable
+from podium.planner.deadline import Deadline, DecisionTimeoutError
+from podium.planner.preemption.decision import Decision
+from podium.planner.preemption.outcome import Outcome
+from podium.planner.preemption.target import Blocker, PlacementTarget, Unplaceable
+from podium.planner.settings import LiveSettings
 from podium.schedulerplugin.scheduling import messages
 from podium.schedulerplugin.scheduling.binds import Binds, Reservations
 from podium.schedulerplugin.scheduling.changes import Changes
@@ -38,7 +40,7 @@ from podium.schedulerplugin.scheduling.entrypods import EntryPods
 from podium.schedulerplugin.scheduling.evictionlimits import Restraint, Why, expiry, note_no_room, overdue
 from podium.schedulerplugin.scheduling.gang_hold import GangHold, HoldEnd
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
-from podium.schedulerplugin.scheduling.messages import SCHEDULER_ERROR, UNSCHEDULABLE
+from podium.schedulerplugin.scheduling.messages import UNSCHEDULABLE
 from podium.schedulerplugin.scheduling.plans import (
     eviction,
     outranked,
@@ -49,7 +51,6 @@ from podium.schedulerplugin.scheduling.plans import (
 )
 from podium.schedulerplugin.scheduling.preemptions import Preemptions
 from podium.schedulerplugin.scheduling.queue import Queue
-from podium.schedulerplugin.settings import LiveSettings
 
 # The most lone pods that are placed at once; the cost of what is computed once for all of them is small then.
 _RUN = 256

@@ -14,7 +14,7 @@ from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Name
 from podium.errors import PodiumError
 from podium.groups.trees import group_at, members_below, root_key, tree
-from podium.schedulerplugin.preemption.target import PlacementTarget, Unplaceable
+from podium.planner.preemption.target import PlacementTarget, Unplaceable
 from podium.schedulerplugin.scheduling.effects import Evict, Key, PodRef
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.plans import pod_ref

@@ -26,28 +26,28 @@ from typing import Final, NamedTuple
 import msgspec
 
 from podium.api import durations
-from podium.api.core import PriorityClass
+from podium.api.core import POD_SCHEDULED, PriorityClass
 from podium.api.groups import PODIUM_GROUP
 from podium.api.meta import instant
 from podium.api.schedulable import Schedulable
 from podium.api.times import seconds, written
 from podium.cluster.reader import Child
-from podium.schedulerplugin.preemption.decision import Decision
-from podium.schedulerplugin.preemption.intents import free_until
-from podium.schedulerplugin.preemption.protection import FOREVER
-from podium.schedulerplugin.preemption.target import PlacementTarget
-from podium.schedulerplugin.scheduling import messages
-from podium.schedulerplugin.scheduling.effects import Evict, Key, Moment
-from podium.schedulerplugin.scheduling.entry import Entry
-from podium.schedulerplugin.scheduling.evictioncycles import (
+from podium.history.evictioncycles import (
     Evictions,
     Identity,
     identity_of_group,
     workload_of,
 )
+from podium.planner.preemption.decision import Decision
+from podium.planner.preemption.intents import free_until
+from podium.planner.preemption.protection import FOREVER
+from podium.planner.preemption.target import PlacementTarget
+from podium.planner.settings import LiveSettings, PreemptionMode
+from podium.schedulerplugin.scheduling import messages
+from podium.schedulerplugin.scheduling.effects import Evict, Key, Moment
+from podium.schedulerplugin.scheduling.entry import Entry
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
-from podium.schedulerplugin.scheduling.messages import POD_SCHEDULED, UNSCHEDULABLE
-from podium.schedulerplugin.settings import LiveSettings, PreemptionMode
+from podium.schedulerplugin.scheduling.messages import UNSCHEDULABLE
 from podium.text import count
 
 # An annotation on a PodGroup or a PriorityClass: the delay of evictions after room was first missing.

@@ -23,17 +23,17 @@ import numpy as np
 
 from podium.api.groups import PodGroup
 from podium.api.times import written
-from podium.schedulerplugin.arrays import Bools
-from podium.schedulerplugin.deadline import Deadline, DecisionTimeoutError
-from podium.schedulerplugin.preemption.target import PlacementTarget
+from podium.planner.arrays import Bools
+from podium.planner.deadline import Deadline, DecisionTimeoutError
+from podium.planner.preemption.target import PlacementTarget
+from podium.planner.semantics import Semantics
+from podium.planner.settings import LiveSettings
 from podium.schedulerplugin.scheduling.binds import Reservations
 from podium.schedulerplugin.scheduling.effects import Key, Moment, PodRef
 from podium.schedulerplugin.scheduling.entry import Entries
 from podium.schedulerplugin.scheduling.entrypods import EntryPods
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.plans import placements, ref_at
-from podium.schedulerplugin.semantics import Semantics
-from podium.schedulerplugin.settings import LiveSettings
 
 # A gang that fails again and again pauses for at most 2 ** 5 times the length of a hold.
 _MOST_DOUBLINGS = 5

@@ -13,6 +13,7 @@ from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from podium.api.schedulable import Schedulable
+from podium.planner.shapes import Shape
 from podium.schedulerplugin.scheduling.clusterevents import (
     ClusterEvents,
     ClusterQueries,
@@ -21,7 +22,6 @@ from podium.schedulerplugin.scheduling.clusterevents import (
     helps,
 )
 from podium.schedulerplugin.scheduling.effects import Key
-from podium.schedulerplugin.shapes import Shape
 
 _At = TypeVar("_At", bound=Hashable)
 

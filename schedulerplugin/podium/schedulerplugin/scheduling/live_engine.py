@@ -19,20 +19,20 @@ from podium.api.schedulable import Schedulable
 from podium.api.times import seconds
 from podium.cluster.reader import ClusterReader, Name
 from podium.errors import PodiumError
-from podium.schedulerplugin.arrays import Bools, Rows
-from podium.schedulerplugin.deadline import NEVER, Deadline
-from podium.schedulerplugin.devices.plannedclaims import ReservedClaim, StaleClaim
-from podium.schedulerplugin.engine import Engine
-from podium.schedulerplugin.preemption.decision import Decision
-from podium.schedulerplugin.preemption.domainsearch import DomainSearch
-from podium.schedulerplugin.preemption.intents import Intents
-from podium.schedulerplugin.preemption.parts import place_pods
-from podium.schedulerplugin.preemption.target import PlacementTarget, PreemptorPods, Unplaceable
+from podium.planner.arrays import Bools, Rows
+from podium.planner.deadline import NEVER, Deadline
+from podium.planner.devices.plannedclaims import ReservedClaim, StaleClaim
+from podium.planner.engine import Engine
+from podium.planner.preemption.decision import Decision
+from podium.planner.preemption.domainsearch import DomainSearch
+from podium.planner.preemption.intents import Intents
+from podium.planner.preemption.parts import place_pods
+from podium.planner.preemption.target import PlacementTarget, PreemptorPods, Unplaceable
+from podium.planner.settings import Settings
+from podium.planner.shapes import Shape
+from podium.planner.volumes.ledger import VolumePlan
 from podium.schedulerplugin.scheduling.claimplans import PodClaimsPlan
 from podium.schedulerplugin.scheduling.effects import PodRef
-from podium.schedulerplugin.settings import Settings
-from podium.schedulerplugin.shapes import Shape
-from podium.schedulerplugin.volumes.ledger import VolumePlan
 
 
 class LiveEngine(Engine):

@@ -22,8 +22,9 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
+from podium.api.core import POD_SCHEDULED
 from podium.api.eventdraft import EventDraft
-from podium.api.events import NOT_EVICTED, PREEMPTED
+from podium.api.events import CANNOT_EVICT, NOT_EVICTED, PREEMPTED
 from podium.api.findings import ObjectRef
 from podium.api.groups import (
     COMPOSITE_INITIALLY_SCHEDULED,
@@ -38,20 +39,16 @@ from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Child, ClusterReader
 from podium.groups.topology import not_preferred, straddling
 from podium.groups.trees import group_at
+from podium.planner.deadline import DecisionTimeoutError, UnansweredDecisionError
+from podium.planner.preemption.decision import Decision
+from podium.planner.preemption.intents import BY_SCHEDULER, DISRUPTION_TARGET
+from podium.planner.preemption.outcome import Outcome
 from podium.rules.conditions import MAX_MESSAGE
-from podium.schedulerplugin.deadline import DecisionTimeoutError, UnansweredDecisionError
-from podium.schedulerplugin.preemption.decision import Decision
-from podium.schedulerplugin.preemption.intents import BY_SCHEDULER, DISRUPTION_TARGET
-from podium.schedulerplugin.preemption.outcome import Outcome
 from podium.schedulerplugin.scheduling.effects import Evict, PodRef, Preemptor, RefusedVictim, Unit
 from podium.text import accelerator_time, count, cut
 
-POD_SCHEDULED = "PodScheduled"
-
 SCHEDULED = "Scheduled"
 UNSCHEDULABLE = "Unschedulable"
-# Not a lack of room: something cannot be evaluated.
-SCHEDULER_ERROR = "SchedulerError"
 # The condition of a group whose members do not run in one topology domain, and its reasons: the domain is
 # required, or only preferred.
 STRADDLES, REQUIRED, PREFERRED = "MembersInSeveralDomains", "TopologyConstraint", "PreferredTopology"
@@ -235,8 +232,6 @@ def not_for_held_room(until: str) -> str:
 
 
 FAILED: Final = "FailedScheduling"
-# The text of an event about a pod, and of a record after a pod's name, before the API server's words.
-CANNOT_EVICT: Final = "cannot be evicted: the API server refuses its deletion: "
 
 
 def scheduled_event(pod: PodRef, node: str) -> EventDraft:

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from podium.api.records import CLUSTER
 from podium.api.schedulable import Schedulable
-from podium.schedulerplugin.engine import Engine
-from podium.schedulerplugin.preemption.decision import Decision
-from podium.schedulerplugin.preemption.target import PlacementTarget
-from podium.schedulerplugin.preemption.units import Units
+from podium.planner.engine import Engine
+from podium.planner.preemption.decision import Decision
+from podium.planner.preemption.target import PlacementTarget
+from podium.planner.preemption.units import Units
 from podium.schedulerplugin.scheduling.effects import Evict, Key, PodRef, Preemptor, Unit
 from podium.schedulerplugin.scheduling.hints import Place, Waiting
 

@@ -40,14 +40,16 @@ from podium.api.times import seconds
 from podium.cluster.reader import Child, ClusterReader, name_of
 from podium.errors import PodiumError
 from podium.groups.trees import members_below
-from podium.schedulerplugin.preemption.intents import (
+from podium.planner.preemption.intents import (
     DISRUPTION_TARGET,
     LONGEST_GRACE_SECONDS,
     is_preempted,
     preempts,
 )
-from podium.schedulerplugin.preemption.target import PlacementTarget, Unplaceable
-from podium.schedulerplugin.preemption.unitarrays import NO_UNIT
+from podium.planner.preemption.target import PlacementTarget, Unplaceable
+from podium.planner.preemption.unitarrays import NO_UNIT
+from podium.planner.semantics import Semantics
+from podium.planner.settings import PreemptionMode
 from podium.schedulerplugin.scheduling.binds import Reservations
 from podium.schedulerplugin.scheduling.changes import Changes
 from podium.schedulerplugin.scheduling.effects import Evict, Key, Moment, PodRef, RefusedVictim, Unit, Unmark
@@ -58,8 +60,6 @@ from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.messages import group_of
 from podium.schedulerplugin.scheduling.plans import ref_at, waiting
 from podium.schedulerplugin.scheduling.queue import Queue
-from podium.schedulerplugin.semantics import Semantics
-from podium.schedulerplugin.settings import PreemptionMode
 
 # The API groups of controllers that read no condition of a pod but Ready: ReplicaSet, StatefulSet, DaemonSet
 # and ReplicationController. Any other controller may read others.

@@ -13,10 +13,11 @@ from podium.api.membership import GroupKey
 from podium.api.times import seconds
 from podium.cluster.reader import Name
 from podium.groups.trees import group_at
-from podium.schedulerplugin.deadline import Deadline, DecisionTimeoutError
-from podium.schedulerplugin.preemption.intents import LATE_SECONDS
-from podium.schedulerplugin.preemption.target import PlacementTarget, Unplaceable
-from podium.schedulerplugin.rejections import rejected_for
+from podium.planner.deadline import Deadline, DecisionTimeoutError
+from podium.planner.preemption.intents import LATE_SECONDS
+from podium.planner.preemption.target import PlacementTarget, Unplaceable
+from podium.planner.rejections import rejected_for
+from podium.planner.settings import LiveSettings
 from podium.schedulerplugin.scheduling.binds import Binds, Reservations
 from podium.schedulerplugin.scheduling.changes import Changes
 from podium.schedulerplugin.scheduling.claimbinds import ClaimBinds, ClaimChanges
@@ -44,7 +45,6 @@ from podium.schedulerplugin.scheduling.plans import (
 )
 from podium.schedulerplugin.scheduling.preemptions import Preemptions, begun
 from podium.schedulerplugin.scheduling.queue import Queue
-from podium.schedulerplugin.settings import LiveSettings
 
 
 class Scheduler:

@@ -4,9 +4,9 @@ import numpy as np
 
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import group_of
-from podium.schedulerplugin.preemption.protection import exemption, protected
+from podium.planner.preemption.protection import exemption, protected
+from podium.planner.settings import Budgets
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
-from podium.schedulerplugin.settings import Budgets
 
 
 def survived_priority(engine: LiveEngine, pod: Schedulable, row: int | None = None) -> int | None:

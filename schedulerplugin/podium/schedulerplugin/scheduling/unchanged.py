@@ -10,8 +10,8 @@ from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.cluster.reader import Child
 from podium.cluster.state import Readable
 from podium.groups.divergence import reported
-from podium.schedulerplugin.features import declared
-from podium.schedulerplugin.progress import created_claims
+from podium.planner.features import declared
+from podium.planner.progress import created_claims
 
 
 def same_for_scheduling(before: Schedulable | None, after: Schedulable | None) -> bool:

@@ -18,9 +18,9 @@ from podium.cli.render import threat as faces
 from podium.cli.render.data import as_json, as_text
 from podium.cli.render.text import Layout
 from podium.cli.render.whatif_words import PageOrigin
-from podium.schedulerplugin.preemption.outcome import UnitPod
-from podium.schedulerplugin.semantics import Semantics
-from podium.schedulerplugin.threat import BudgetCharge, ExemptPod, NodeRoom, Threat
+from podium.planner.preemption.outcome import UnitPod
+from podium.planner.semantics import Semantics
+from podium.planner.threat import BudgetCharge, ExemptPod, NodeRoom, Threat
 
 MADE = PageOrigin("1.0", "2026-11-21T12:00:00Z")
 GIB = 2**30

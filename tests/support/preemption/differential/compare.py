@@ -29,8 +29,8 @@ from podium.api.membership import GroupKey
 from podium.api.meta import ObjectMeta
 from podium.api.schedulable import SCHEDULING_READS
 from podium.cluster.state import ClusterState
-from podium.schedulerplugin import Engine, Outcome, Plan, Semantics, Settings, plan
-from podium.schedulerplugin.settings import DivergencePolicy
+from podium.planner import Engine, Outcome, Plan, Semantics, Settings, plan
+from podium.planner.settings import DivergencePolicy
 
 _POLICIES = {"1.36": DivergencePolicy.USE_GROUP_PRIORITY, "1.37": DivergencePolicy.HOLD}
 # The part of a message before its reasons.

@@ -15,11 +15,11 @@ import numpy as np
 from tests.support.preemption.differential.generator import ROLE_LABEL, Object
 from tests.support.preemption.differential.recording import Recorded
 
-from podium.schedulerplugin.arrays import Rows
-from podium.schedulerplugin.filters.refusals import Refusals
-from podium.schedulerplugin.preemption.domainsearch import DomainSearch
-from podium.schedulerplugin.preemption.dryrun import DryRun
-from podium.schedulerplugin.preemption.targetplacement import TargetPlacer
+from podium.planner.arrays import Rows
+from podium.planner.filters.refusals import Refusals
+from podium.planner.preemption.domainsearch import DomainSearch
+from podium.planner.preemption.dryrun import DryRun
+from podium.planner.preemption.targetplacement import TargetPlacer
 
 
 class Explanation(NamedTuple):

@@ -16,7 +16,7 @@ from podium.cli.main import command
 from podium.cli.render import defragment as faces
 from podium.cli.render.text import Layout
 from podium.cli.render.whatif_words import PageOrigin
-from podium.schedulerplugin.preemption.moves import (
+from podium.planner.preemption.moves import (
     Defragmentation,
     DomainMoves,
     Freeing,
@@ -24,7 +24,7 @@ from podium.schedulerplugin.preemption.moves import (
     StayingUnit,
     UnitMove,
 )
-from podium.schedulerplugin.preemption.outcome import HarmLevel, PlanHarm
+from podium.planner.preemption.outcome import HarmLevel, PlanHarm
 
 ROOT = Path(__file__).parents[4]
 EXAMPLE = ROOT / "examples" / "preemption" / "fragments.yaml"

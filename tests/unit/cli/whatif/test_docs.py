@@ -9,9 +9,9 @@ from podium.cli.config.whatiffile import WhatIfModel
 from podium.cli.main import command
 from podium.cli.render import defragment, threat, whatif_page, whatif_table
 from podium.cli.render.pictures import planpicture
-from podium.schedulerplugin.preemption.outcome import Outcome
-from podium.schedulerplugin.preemption.unitrules import PREEMPTION_CLASS
-from podium.schedulerplugin.semantics import Semantics
+from podium.planner.preemption.outcome import Outcome
+from podium.planner.preemption.unitrules import PREEMPTION_CLASS
+from podium.planner.semantics import Semantics
 from podium.text import SHOWN
 
 ROOT = Path(__file__).parents[4]

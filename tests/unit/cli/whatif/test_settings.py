@@ -15,8 +15,8 @@ from podium.documents.schedulerfile import SchedulerFile, of_config_map
 from podium.documents.split import split
 from podium.ops.dump import DumpRecorder, lines
 from podium.ops.share import pseudonyms
-from podium.schedulerplugin.scores import Weights
-from podium.schedulerplugin.settings import Settings
+from podium.planner.scores import Weights
+from podium.planner.settings import Settings
 
 OURS = "podium-scheduler"
 DEFAULTS = f"(defaults of {OURS}"

@@ -10,7 +10,7 @@ from tests.support.whatif import sample
 from podium.cli.render import whatif_table as table
 from podium.cli.render.text import Layout
 from podium.cli.render.whatif_words import WhatIf, harm_line, outcome_line
-from podium.schedulerplugin.preemption.outcome import HarmLevel, Placed, PlanHarm
+from podium.planner.preemption.outcome import HarmLevel, Placed, PlanHarm
 
 
 def written(report: WhatIf, width: int = 120, *, colour: bool = False) -> list[str]:

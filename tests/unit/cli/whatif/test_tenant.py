@@ -8,7 +8,7 @@ import pytest
 from tests.integration.cli.whatif.test_commands import FORMATS, file, podium
 from tests.support.calling import Podium
 
-from podium.schedulerplugin.preemption.outcome import NO_UID
+from podium.planner.preemption.outcome import NO_UID
 
 __all__ = ["podium"]
 

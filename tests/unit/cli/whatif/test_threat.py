@@ -13,10 +13,10 @@ from tests.support.preemption.scene import SECONDS, gang, group, node, of, pod, 
 from podium.api.core import PodDisruptionBudget
 from podium.cli.render.threat import shield_line
 from podium.errors import PodiumError
-from podium.schedulerplugin.engine import Engine
-from podium.schedulerplugin.semantics import Semantics
-from podium.schedulerplugin.settings import Budgets, Settings
-from podium.schedulerplugin.threat import BudgetCharge, ExemptPod, Threat, threat
+from podium.planner.engine import Engine
+from podium.planner.semantics import Semantics
+from podium.planner.settings import Budgets, Settings
+from podium.planner.threat import BudgetCharge, ExemptPod, Threat, threat
 
 HOST = "kubernetes.io/hostname"
 

@@ -29,7 +29,7 @@ from podium.kube.discovery import Served
 from podium.kube.listing import Page
 from podium.ops.dump import DumpRecorder, lines
 from podium.ops.share import pseudonyms
-from podium.schedulerplugin import Plan, plan
+from podium.planner import Plan, plan
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 RENAME = pseudonyms(b"key")

@@ -13,9 +13,10 @@ from podium.api.meta import OwnerReference
 from podium.api.records import MAX_UNITS, Owner, Party, PlanMode, PreemptionRecord, RecordedPlan, Result
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import name_in
-from podium.schedulerplugin.history.records import counted, ended, identity, planned, recent
+from podium.history.evictioncycles import Identity
+from podium.history.records import counted, identity, recent
+from podium.schedulerplugin.history.planned import ended, planned
 from podium.schedulerplugin.scheduling.effects import Evict, Key, PodRef, Preemptor, Unit
-from podium.schedulerplugin.scheduling.evictioncycles import Identity
 
 GPU = "nvidia.com/gpu"
 JOB = OwnerReference("batch/v1", "Job", "train", "uid-job", controller=True)

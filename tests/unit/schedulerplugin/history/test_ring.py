@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.history.store import NAME, Store, new_leader, party, plan
-from tests.unit.schedulerplugin.history.test_summary import summed
+from tests.unit.history.test_summary import summed
 
 from podium.api.records import MAX_PLANS, Agreement, PlanMode, RecordedPlan, Result
-from podium.schedulerplugin.history.records import STOPPED, counted, unfinished
+from podium.history.records import STOPPED, counted, unfinished
+from podium.history.summary import ModeSums
 from podium.schedulerplugin.history.ring import KEPT, MAX_BYTES, OBJECTS, Ring
-from podium.schedulerplugin.history.summary import ModeSums
 
 
 def test_appended_plans_are_written_once() -> None:

@@ -18,10 +18,10 @@ from podium.api.podrequests import LATEST
 from podium.api.records import Agreement, RecordedPlan
 from podium.api.schedulable import Schedulable, SchedulableStatus
 from podium.cluster.state import ClusterState, Readable
-from podium.schedulerplugin.deadline import NEVER
+from podium.planner.deadline import NEVER
+from podium.planner.settings import LiveSettings
 from podium.schedulerplugin.history.shadow import Shadow
 from podium.schedulerplugin.scheduling.effects import Moment
-from podium.schedulerplugin.settings import LiveSettings
 
 OWN = "podium-scheduler"
 WAIT = 60.0

@@ -20,6 +20,7 @@ from tests.support.waiting import PATIENCE_SECONDS
 from podium.cluster.state import ClusterState
 from podium.kube.cache import InformerCache
 from podium.kube.discovery import Discovery
+from podium.planner.settings import LiveSettings
 from podium.runtime.manager import ManagerOptions, utc_now
 from podium.runtime.metrics import exposition, new_registry
 from podium.runtime.worker import Worker
@@ -29,7 +30,6 @@ from podium.schedulerplugin.live.switch import SettingsSource
 from podium.schedulerplugin.live.warmengine import DriftError, WarmEngine
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.scheduler import Scheduler
-from podium.schedulerplugin.settings import LiveSettings
 
 
 class Scene:

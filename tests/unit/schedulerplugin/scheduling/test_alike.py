@@ -16,11 +16,11 @@ from tests.support.scheduling.rig import World, pod
 
 from podium.api.core import PodDisruptionBudget
 from podium.api.schedulable import Schedulable
+from podium.planner.semantics import Semantics
+from podium.planner.settings import LiveSettings
 from podium.schedulerplugin.scheduling import cycle
 from podium.schedulerplugin.scheduling.effects import Evict
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
-from podium.schedulerplugin.semantics import Semantics
-from podium.schedulerplugin.settings import LiveSettings
 
 
 class Low(NamedTuple):

@@ -11,9 +11,9 @@ from tests.support.scheduling.objects import running
 from tests.support.scheduling.rig import World, pod
 
 from podium.api.meta import OwnerReference
+from podium.planner.semantics import Semantics
 from podium.schedulerplugin.scheduling.effects import Evict
 from podium.schedulerplugin.scheduling.preemptions import Announcements, announcements
-from podium.schedulerplugin.semantics import Semantics
 
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": "uid-job", "controller": True}
 REPLICAS = {**JOB, "apiVersion": "apps/v1", "kind": "ReplicaSet"}

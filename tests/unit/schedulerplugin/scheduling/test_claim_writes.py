@@ -15,11 +15,11 @@ from podium.api.devices import CLAIM_FINALIZER, MAX_CONSUMERS, Allocation, Claim
 from podium.api.storage import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from podium.cluster.state import ClusterState
 from podium.errors import PodiumError
-from podium.schedulerplugin.devices.plannedclaims import ReservedClaim
+from podium.planner.devices.plannedclaims import ReservedClaim
+from podium.planner.volumes.ledger import BoundVolume, ClaimPlan, ProvisionedVolume
 from podium.schedulerplugin.live.claimwrites import ClaimWrites
 from podium.schedulerplugin.live.keepdevices import transform_devices
 from podium.schedulerplugin.live.writes import ChangedError, GoneError, StoredMetadata, StoredObject
-from podium.schedulerplugin.volumes.ledger import BoundVolume, ClaimPlan, ProvisionedVolume
 
 CLAIM = (NS, "c")
 BOUND = BoundVolume(CLAIM, "c", "v", by_scheduler=True)

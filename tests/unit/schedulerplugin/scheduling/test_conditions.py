@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from podium.api.core import SCHEDULER_ERROR
 from podium.api.findings import ObjectRef
 from podium.api.groups import DisruptionMode, PodGroup
 from podium.api.membership import GroupKey
@@ -17,7 +18,6 @@ from podium.rules.conditions import MAX_MESSAGE
 from podium.schedulerplugin.scheduling.effects import PodRef, Preemptor, Unit
 from podium.schedulerplugin.scheduling.messages import (
     SCHEDULED,
-    SCHEDULER_ERROR,
     STRADDLES,
     UNSCHEDULABLE,
     Attempt,

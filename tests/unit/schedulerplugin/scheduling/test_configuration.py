@@ -10,10 +10,9 @@ import pytest
 
 from podium.cli.config.schedulerfile import source
 from podium.errors import PodiumError
-from podium.schedulerplugin.live.switch import Switch
-from podium.schedulerplugin.scores import Strategy, Weights
-from podium.schedulerplugin.semantics import Semantics
-from podium.schedulerplugin.settings import (
+from podium.planner.scores import Strategy, Weights
+from podium.planner.semantics import Semantics
+from podium.planner.settings import (
     Budgets,
     DivergencePolicy,
     LiveSettings,
@@ -21,6 +20,7 @@ from podium.schedulerplugin.settings import (
     Settings,
     differences,
 )
+from podium.schedulerplugin.live.switch import Switch
 
 KINDS = {"apiVersion": "config.podium.dev/v1", "kind": "SchedulerConfiguration"}
 USUAL = LiveSettings()

@@ -25,8 +25,8 @@ from tests.support.preemption.scene import group
 from tests.support.scheduling.devicerig import DeviceWorld, end
 
 from podium.api.devices import ResourceClaim
-from podium.schedulerplugin.devices.extended import extended_claim_name
-from podium.schedulerplugin.devices.plannedclaims import ReservedClaim, owner_of
+from podium.planner.devices.extended import extended_claim_name
+from podium.planner.devices.plannedclaims import ReservedClaim, owner_of
 
 
 def world(*objects: Any, **settings: Any) -> DeviceWorld:

@@ -11,10 +11,10 @@ from tests.support.scheduling.objects import gang, running
 from tests.support.scheduling.rig import World, pod
 
 from podium.api.membership import GroupKey
+from podium.planner.semantics import Semantics
+from podium.planner.settings import PreemptionMode, Settings
 from podium.schedulerplugin.scheduling.effects import ReportPending
 from podium.schedulerplugin.scheduling.gang_hold import HoldEnd
-from podium.schedulerplugin.semantics import Semantics
-from podium.schedulerplugin.settings import PreemptionMode, Settings
 
 HOLD = 600
 GANG = GroupKey(True, NS, "big")

@@ -9,9 +9,9 @@ from tests.support.scheduling.rig import World, pod
 from tests.unit.schedulerplugin.scheduling.test_overtaking import Overtaking
 
 from podium.api.membership import GroupKey
+from podium.planner.settings import PreemptionMode
 from podium.schedulerplugin.scheduling.effects import Effect, Key, Moment
 from podium.schedulerplugin.scheduling.entry import EntryPhase
-from podium.schedulerplugin.settings import PreemptionMode
 
 HOLD = 30
 

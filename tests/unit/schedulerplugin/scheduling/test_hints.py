@@ -11,9 +11,9 @@ from tests.support.scheduling.fixedrooms import ClusterQueries
 
 from podium.api.schedulable import Schedulable
 from podium.api.selectors import Requirement, Selector
+from podium.planner.shapes import PodTerm, Shape, SpreadConstraint
 from podium.schedulerplugin.scheduling.effects import Key
 from podium.schedulerplugin.scheduling.hints import Helped, Hints, Place, Waiting
-from podium.schedulerplugin.shapes import PodTerm, Shape, SpreadConstraint
 
 A, B = ("team-a", "a"), ("team-a", "b")
 WEB = Selector((Requirement("app", "In", ("web",)),))

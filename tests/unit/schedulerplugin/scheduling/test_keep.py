@@ -9,22 +9,22 @@ from hypothesis import strategies as st
 from tests.support.filters import builders
 from tests.support.preemption.scene import group, marked_for_deletion, node, scheduled
 from tests.unit.api.test_storage import OBJECTS
-from tests.unit.schedulerplugin.preemption.test_engine_follows import pods
+from tests.unit.planner.preemption.test_engine_follows import pods
 
 from podium.api.core import MIRROR
 from podium.api.meta import Condition
 from podium.api.reads import PODIUM_COMPOSITE
 from podium.api.schedulable import SCHEDULING_READS, Schedulable
 from podium.api.storage import BETA_CLASS, BIND_COMPLETED, MIGRATED_PLUGINS, SELECTED_NODE, VolumeAttachment
+from podium.planner.preemption.intents import is_leaving, stored_nomination
+from podium.planner.preemption.protection import scheduled_at
+from podium.planner.preemption.units import SHRINK
+from podium.planner.progress import CHECKPOINT, NO_CHECKPOINT, checkpoint
+from podium.planner.shapes import fingerprint, shape_of
+from podium.planner.volumes import Volumes, claims_of
 from podium.schedulerplugin.live import keep
 from podium.schedulerplugin.live.keep import transform
 from podium.schedulerplugin.live.sharing import LONGEST
-from podium.schedulerplugin.preemption.intents import is_leaving, stored_nomination
-from podium.schedulerplugin.preemption.protection import scheduled_at
-from podium.schedulerplugin.preemption.units import SHRINK
-from podium.schedulerplugin.progress import CHECKPOINT, NO_CHECKPOINT, checkpoint
-from podium.schedulerplugin.shapes import fingerprint, shape_of
-from podium.schedulerplugin.volumes import Volumes, claims_of
 
 _TOKEN = {"name": "kube-api-access-x7k2p"}
 _volumes = st.lists(

@@ -31,12 +31,12 @@ from podium.groups.topology import (
     SPREAD_SET,
     SPREAD_TOPOLOGY,
 )
-from podium.schedulerplugin.comparer import Comparer
-from podium.schedulerplugin.preemption.outcome import Outcome
+from podium.planner.comparer import Comparer
+from podium.planner.preemption.outcome import Outcome
+from podium.planner.settings import PreemptionMode
 from podium.schedulerplugin.scheduling.effects import Bind, Key, ReportPending
 from podium.schedulerplugin.scheduling.entry import EntryPhase
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
-from podium.schedulerplugin.settings import PreemptionMode
 
 NODES = ("n1", "n2", "n3")
 RACK, ZONE = "rack", "zone"

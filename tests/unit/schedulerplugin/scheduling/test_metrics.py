@@ -6,6 +6,7 @@ from typing import NamedTuple
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+from podium.api.core import SCHEDULER_ERROR
 from podium.api.membership import GroupKey
 from podium.api.records import Agreement
 from podium.cluster.reader import name_in
@@ -25,7 +26,7 @@ from podium.schedulerplugin.scheduling.effects import (
     Unit,
     Unmark,
 )
-from podium.schedulerplugin.scheduling.messages import SCHEDULER_ERROR, UNSCHEDULABLE
+from podium.schedulerplugin.scheduling.messages import UNSCHEDULABLE
 
 PREFIX = "podium_scheduler_"
 POD, GROUP = ("team", "a"), GroupKey(False, "team", "train")

@@ -11,7 +11,7 @@ from tests.support.preemption.scene import group, node
 from tests.support.scheduling.rig import World, pod
 
 from podium.api.membership import GroupKey
-from podium.schedulerplugin.preemption.outcome import Outcome
+from podium.planner.preemption.outcome import Outcome
 from podium.schedulerplugin.scheduling.effects import Bind, Effect, Key, Moment
 from podium.schedulerplugin.scheduling.entry import QUEUED, EntryPhase
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine

@@ -13,12 +13,12 @@ from tests.support.preemption.clusters import NS
 from tests.support.preemption.scene import group, node, priority_class
 from tests.support.scheduling.objects import gang, running
 from tests.support.scheduling.rig import World, pod
-from tests.unit.schedulerplugin.preemption.test_budgets import budget
+from tests.unit.planner.preemption.test_budgets import budget
 
 from podium.api.core import PodDisruptionBudget
 from podium.api.membership import key_of
+from podium.planner.settings import Budgets, Settings
 from podium.schedulerplugin.scheduling.effects import Evict
-from podium.schedulerplugin.settings import Budgets, Settings
 
 
 def begun(*objects: Any, **settings: Any) -> World:

@@ -14,9 +14,9 @@ from tests.support.scheduling.objects import gang, running
 from tests.support.scheduling.rig import World, pod
 
 from podium.api.membership import key_of
-from podium.schedulerplugin import rejections
+from podium.planner import rejections
+from podium.planner.settings import DivergencePolicy, Settings
 from podium.schedulerplugin.scheduling.effects import Bind
-from podium.schedulerplugin.settings import DivergencePolicy, Settings
 
 
 @dataclass

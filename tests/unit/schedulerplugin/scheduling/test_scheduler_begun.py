@@ -11,13 +11,13 @@ import pytest
 from tests.support.preemption.scene import group, node, priority_class
 from tests.support.scheduling.objects import running
 from tests.support.scheduling.rig import World, pod
-from tests.unit.schedulerplugin.preemption.test_budgets import budget
+from tests.unit.planner.preemption.test_budgets import budget
 
 from podium.api.meta import Condition
+from podium.planner.settings import Budgets, PreemptionMode, Settings
 from podium.schedulerplugin.scheduling.effects import Preemptor, Unmark
 from podium.schedulerplugin.scheduling.evictionlimits import Unfinished
 from podium.schedulerplugin.scheduling.messages import target_message
-from podium.schedulerplugin.settings import Budgets, PreemptionMode, Settings
 
 
 def marked_for_deletion(

@@ -9,9 +9,9 @@ from tests.support.preemption.scene import group, node, priority_class
 from tests.support.scheduling.objects import running
 from tests.support.scheduling.rig import World, pod
 
+from podium.planner.semantics import Semantics
+from podium.planner.settings import Settings
 from podium.schedulerplugin.scheduling.effects import Evict, PodRef
-from podium.schedulerplugin.semantics import Semantics
-from podium.schedulerplugin.settings import Settings
 
 
 def test_a_nominated_preemptor_waits_while_its_victims_die() -> None:

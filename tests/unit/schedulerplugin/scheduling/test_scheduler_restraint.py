@@ -10,8 +10,8 @@ from tests.support.preemption.scene import group, node, priority_class
 from tests.support.scheduling.objects import gang, running
 from tests.support.scheduling.rig import World, pod
 
+from podium.planner.settings import LiveSettings, PreemptionMode
 from podium.schedulerplugin.scheduling.effects import Evict
-from podium.schedulerplugin.settings import LiveSettings, PreemptionMode
 
 
 def test_mode_off_never_plans_to_the_end() -> None:

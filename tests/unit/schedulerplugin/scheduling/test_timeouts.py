@@ -11,8 +11,8 @@ from tests.support.scheduling.rig import World, pod
 
 from podium.api.membership import GroupKey
 from podium.cluster.reader import Name, name_in
-from podium.schedulerplugin.deadline import Deadline, DecisionTimeoutError, UnansweredDecisionError
-from podium.schedulerplugin.preemption.decision import Decision
+from podium.planner.deadline import Deadline, DecisionTimeoutError, UnansweredDecisionError
+from podium.planner.preemption.decision import Decision
 from podium.schedulerplugin.scheduling.effects import (
     Bind,
     Key,

@@ -19,13 +19,13 @@ from tests.support.filters.builders import (
 from tests.support.preemption.clusters import NS
 from tests.support.preemption.scene import HOST, group, node, priority_class
 from tests.support.scheduling.rig import World, pod
-from tests.unit.schedulerplugin.preemption.test_budgets import budget
+from tests.unit.planner.preemption.test_budgets import budget
 
 from podium.api.core import PODIUM_SCHEDULER, Namespace
 from podium.api.membership import key_of
 from podium.api.meta import ObjectMeta
+from podium.planner.settings import Budgets, DivergencePolicy, Settings
 from podium.schedulerplugin.scheduling.entry import EntryPhase, Incoming
-from podium.schedulerplugin.settings import Budgets, DivergencePolicy, Settings
 
 # Longer than the longest backoff.
 SOON = 11.0

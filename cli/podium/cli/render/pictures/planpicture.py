@@ -34,7 +34,7 @@ from podium.cli.render.pictures.use import (
     style_of,
 )
 from podium.cluster.reader import ClusterReader, Name
-from podium.schedulerplugin.preemption.outcome import Plan
+from podium.planner.preemption.outcome import Plan
 from podium.text import count, natural
 
 # Maximum number of rows, each for all nodes that look the same; docs/whatif.md states the number.

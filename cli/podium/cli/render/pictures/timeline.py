@@ -9,7 +9,7 @@ from typing import NamedTuple
 from podium.api.records import PlanMode, RecordedPlan, Result
 from podium.api.times import LAST_SECOND, seconds, written_at
 from podium.cli.render.pictures.drawing import Anchor, Box, Drawing, Label, Spot, Style
-from podium.schedulerplugin.history.records import moment_of
+from podium.history.records import moment_of
 from podium.text import count
 
 # Maximum number of spans of time; docs/ui.md states the number.

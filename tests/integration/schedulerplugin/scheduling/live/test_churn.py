@@ -37,9 +37,9 @@ from podium.groups.topology import (
     SPREAD_SET,
     SPREAD_TOPOLOGY,
 )
-from podium.schedulerplugin.engine import plan
-from podium.schedulerplugin.preemption.outcome import Outcome
-from podium.schedulerplugin.settings import DivergencePolicy, Settings
+from podium.planner.engine import plan
+from podium.planner.preemption.outcome import Outcome
+from podium.planner.settings import DivergencePolicy, Settings
 
 pytestmark = pytest.mark.server
 

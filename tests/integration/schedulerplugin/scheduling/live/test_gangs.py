@@ -6,7 +6,7 @@ import pytest
 from tests.support.proxy import Refuse, Where
 from tests.support.scheduling.world import Sandbox, pod_of
 
-from podium.schedulerplugin.preemption.grouptarget import PREEMPT_FOR_ALL
+from podium.planner.preemption.grouptarget import PREEMPT_FOR_ALL
 
 pytestmark = pytest.mark.server
 

@@ -6,8 +6,8 @@ from podium.cli.render.pictures import planpicture
 from podium.cli.render.pictures.drawing import WIDTH, Box, Spot, Style
 from podium.cli.render.pictures.planpicture import plan_picture
 from podium.cli.render.pictures.sections import plan_section
-from podium.schedulerplugin.preemption.outcome import Outcome, Placed, Plan, UnitPod, UnitVerdict
-from podium.schedulerplugin.semantics import Semantics
+from podium.planner.preemption.outcome import Outcome, Placed, Plan, UnitPod, UnitVerdict
+from podium.planner.semantics import Semantics
 
 FREE, PLACED, PREEMPTED, A = Style.FREE, Style.PLACED, Style.PREEMPTED, Style.BAND_1
 

@@ -1,0 +1,173 @@
+"""Extended resources that device classes provide: the claim that a scheduler creates for a pod.
+
+A pod can request a resource such as `example.com/gpu` from a device plugin or from a class with this name. On
+a node whose device plugin offers the resource, the plugin provides it; on others, the class does. Then the
+pod needs a claim with a request for each container. Containers that run at the same time need devices of
+their own. An init container ends before later containers start, so it uses their devices first, and init
+containers share what they need beyond these.
+
+kube-scheduler leaves the name of the claim to the API server. Here it follows from the pod's UID. So a create
+that is sent twice, by one leader or by two, makes one claim.
+
+Source: extendeddynamicresources.go of kube-scheduler and extendedresourcecache.go of
+k8s.io/dynamic-resource-allocation, 1.36 and 1.37.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import NamedTuple
+
+from podium.api.core import Container, Pod
+from podium.api.devices import (
+    EXTENDED_RESOURCE_CLAIM,
+    IMPLICIT_RESOURCE_PREFIX,
+    DeviceClaim,
+    DeviceClaimSpec,
+    DeviceClass,
+    ResourceClaim,
+)
+from podium.api.meta import ObjectMeta, OwnerReference
+from podium.api.quantity import QuantityError
+from podium.planner.devices.inventory import nanos
+from podium.planner.devices.needs import CountedRequest, ExtendedNeed, extended_requests
+
+# The longest name that the API server generates, and the length of its end here.
+_LONGEST, _DIGITS = 63, 10
+
+Classes = Mapping[str, DeviceClass]
+
+
+class RequestMapping(NamedTuple):
+    """The request whose devices a container uses for a resource, as in status.extendedResourceClaimStatus."""
+
+    container: str
+    resource: str
+    request: str
+
+
+class ExtendedClaim(NamedTuple):
+    """The claim for the extended resources of a pod, and the use of its requests by containers."""
+
+    claim: ResourceClaim
+    mappings: tuple[RequestMapping, ...]
+
+
+class _Need(NamedTuple):
+    """A request of one container: its name, and the devices that it needs beyond those that it reuses."""
+
+    name: str
+    amount: int
+
+
+def classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
+    """Return the class that provides each extended resource: the newest, and of these the first by name."""
+    found: dict[str, DeviceClass] = {}
+    by_name = sorted(classes, key=lambda each: each.metadata.name or "")
+    for each in sorted(by_name, key=lambda each: each.metadata.creationTimestamp or "", reverse=True):
+        if each.spec.extendedResourceName is not None:
+            found.setdefault(each.spec.extendedResourceName, each)
+        found[f"{IMPLICIT_RESOURCE_PREFIX}{each.metadata.name}"] = each
+    return found
+
+
+def extended_needs(pod: Pod, resources: Iterable[str], classes: Classes) -> tuple[ExtendedNeed, ...]:
+    """Return the needs for those of a pod's requested resources that a class provides."""
+    found = []
+    for resource in sorted(each for each in resources if each in classes and _extended(each)):
+        class_name = classes[resource].metadata.name or ""
+        needs, _ = _needs(pod, resource)
+        requests = tuple(CountedRequest(each.name, class_name, each.amount) for each in needs)
+        if requests:
+            found.append(ExtendedNeed(resource, requests))
+    return tuple(found)
+
+
+def extended_claim(pod: Pod, needs: Sequence[ExtendedNeed]) -> ExtendedClaim:
+    """Return the claim of a pod for these resources."""
+    used = (each for need in needs for each in _needs(pod, need.resource)[1])
+    spec = DeviceClaimSpec(devices=DeviceClaim(requests=extended_requests(needs)))
+    return ExtendedClaim(ResourceClaim(metadata=_metadata(pod), spec=spec), tuple(used))
+
+
+def extended_claim_name(pod: Pod) -> str:
+    """Return the name of the claim for the extended resources of a pod: always the same for its UID."""
+    end = sha256(f"{pod.metadata.uid}/{pod.metadata.name}".encode()).hexdigest()[:_DIGITS]
+    return f"{_generated(pod)[: _LONGEST - _DIGITS]}{end}"
+
+
+def _generated(pod: Pod) -> str:
+    return f"{pod.metadata.name}-extended-resources-"
+
+
+def _metadata(pod: Pod) -> ObjectMeta:
+    return ObjectMeta(
+        name=extended_claim_name(pod),
+        generateName=_generated(pod),
+        namespace=pod.metadata.namespace,
+        annotations={EXTENDED_RESOURCE_CLAIM: "true"},
+        ownerReferences=[
+            OwnerReference("v1", "Pod", pod.metadata.name or "", pod.metadata.uid or "", controller=True)
+        ],
+    )
+
+
+def _needs(pod: Pod, resource: str) -> tuple[list[_Need], list[RequestMapping]]:
+    """Return the requests for one resource, and the use of each."""
+    init = pod.spec.initContainers or []
+    containers: list[Container] = [*init, *(pod.spec.containers or ())]
+    brief = [at for at, each in enumerate(init) if each.restartPolicy != "Always"]
+    lasting: dict[int, _Need] = {}
+    mappings: list[RequestMapping] = []
+    for at, container in enumerate(containers):
+        if at not in brief:
+            need, used = _need(at, container, resource, ())
+            mappings.extend(used)
+            if need is not None:
+                lasting[at] = need
+    extra: list[_Need] = []
+    of_init: list[RequestMapping] = []
+    for at in brief:
+        later = [each for place, each in lasting.items() if place >= at]
+        need, used = _need(at, containers[at], resource, later)
+        of_init.extend(used)
+        if need is not None:
+            extra.append(need)
+    if not extra:
+        return list(lasting.values()), [*mappings, *of_init]
+    # Init containers run one after the other, so the largest of their requests serves all.
+    largest = max(extra, key=lambda each: each.amount)
+    names = {each.name for each in extra}
+    of_init = [each._replace(request=largest.name) if each.request in names else each for each in of_init]
+    return [largest, *lasting.values()], [*mappings, *of_init]
+
+
+def _need(
+    at: int, container: Container, resource: str, reusable: Iterable[_Need]
+) -> tuple[_Need | None, list[RequestMapping]]:
+    """Return a container's own request for a resource beside the reusable ones, and the use of each."""
+    resources = container.resources
+    # A server fills in a request from a limit.
+    requests = {**(resources.limits or {}), **(resources.requests or {})} if resources is not None else {}
+    try:
+        amount, rest = divmod(nanos(requests.get(resource, 0)), 10**9)
+    except QuantityError:
+        # The pod is not placed.
+        return None, []
+    if amount <= 0 or rest:
+        return None, []
+    used: list[RequestMapping] = []
+    have = 0
+    for each in reusable:
+        have += each.amount
+        used.append(RequestMapping(container.name or "", resource, each.name))
+        if have >= amount:
+            return None, used
+    own = _Need(f"container-{at}-request-{sorted(requests).index(resource)}", amount - have)
+    return own, [*used, RequestMapping(container.name or "", resource, own.name)]
+
+
+def _extended(name: str) -> bool:
+    """Return whether a class can provide a resource of this name."""
+    if name.startswith(IMPLICIT_RESOURCE_PREFIX):
+        return True
+    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")

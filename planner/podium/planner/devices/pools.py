@@ -1,0 +1,179 @@
+"""The pools of a node: which of them are complete and valid, and their devices in the order of the search.
+
+A driver publishes a pool as several slices with a generation. Only the highest generation counts, and only if
+all of its slices are there: slices for other nodes count too. Devices of an incomplete or invalid pool cannot
+be allocated. A request for all devices fails on an incomplete or invalid pool. Pools are sorted by driver and
+name, and their slices by name. So a driver decides by its names which devices are handed out first. Pools
+with binding conditions come last.
+
+Source: pools_incubating.go of k8s.io/dynamic-resource-allocation 0.36.3 and 0.37.0.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from podium.planner.devices.gates import Gates
+from podium.planner.devices.inventory import (
+    Counters,
+    PoolDevice,
+    PoolID,
+    PreparedSlice,
+    SliceIndex,
+    nanos,
+)
+
+
+class Pool:
+    """A pool as one node sees it; `fault` says why its devices cannot be allocated."""
+
+    __slots__ = ("consumers", "counters", "devices", "fault", "id", "incomplete", "numbers", "start")
+
+    def __init__(self, pool: PoolID, fault: str = "", *, incomplete: bool = False) -> None:
+        self.id = pool
+        self.fault = fault
+        self.incomplete = incomplete
+        self.devices: tuple[PoolDevice, ...] = ()
+        self.counters: Counters = {}
+        # The consumption of each device with counters, also of those for other nodes, whose names may repeat.
+        self.consumers: dict[str, list[Counters]] = {}
+        # The place of the first device among the devices of the node, and the place of each by its name.
+        self.start = 0
+        self.numbers: dict[str, int] = {}
+
+    @property
+    def invalid(self) -> bool:
+        """Return whether all slices of the pool are there, but contradict each other."""
+        return bool(self.fault) and not self.incomplete
+
+
+class PoolCatalog:
+    """The pools of each node, from all slices of the cluster."""
+
+    def __init__(self, index: SliceIndex, gates: Gates) -> None:
+        self._index = index
+        self._gates = gates
+        # In 1.36, each node sees the counters of all pools, even of those whose devices it cannot use.
+        self._foreign = () if gates.latest or not gates.partitionable_devices else tuple(self._faulty())
+
+    def of_node(self, name: str, labels: Mapping[str, str]) -> list[Pool]:
+        """Return the pools of a node in the order of the search."""
+        found: dict[PoolID, list[PreparedSlice]] = defaultdict(list)
+        for part in self._index.of_node(name, labels):
+            if self._ignored(part) or (part.counts and not self._gates.latest):
+                continue
+            found[part.pool].append(part)
+        pools = {each.id: each for each in self._foreign}
+        for pool, parts in found.items():
+            pools.pop(pool, None)
+            seen = self._seen(pool, self._newest([*parts, *self._counters(pool)]))
+            if seen is not None:
+                pools[pool] = seen
+        ordered = sorted(pools.values(), key=_order)
+        start = 0
+        for each in ordered:
+            each.start = start
+            start += len(each.devices)
+        return ordered
+
+    def _ignored(self, part: PreparedSlice) -> bool:
+        """Return whether the gates exclude a slice."""
+        spec = part.record.spec
+        if not self._gates.partitionable_devices and (spec.perDeviceNodeSelection is not None or part.counts):
+            return True
+        # A device of a compatibility group needs checks behind a gate that is off by default.
+        return part.groups and self._gates.latest
+
+    def _counters(self, pool: PoolID) -> list[PreparedSlice]:
+        """Return the slices with counters of a pool, which in 1.36 count for all nodes."""
+        if self._gates.latest or not self._gates.partitionable_devices:
+            return []
+        return [part for part in self._index.pools[pool] if part.counts]
+
+    def _faulty(self) -> Iterable[Pool]:
+        """Yield the pools with counters that are faulty even for nodes without their devices."""
+        for pool in self._index.pools:
+            counters = self._counters(pool)
+            seen = self._seen(pool, self._newest(counters)) if counters else None
+            if seen is not None and seen.fault:
+                yield seen
+
+    @staticmethod
+    def _newest(parts: Sequence[PreparedSlice]) -> list[PreparedSlice]:
+        newest = max(part.generation for part in parts)
+        return [part for part in parts if part.generation == newest]
+
+    def _seen(self, pool: PoolID, parts: list[PreparedSlice]) -> Pool | None:
+        """Return a pool of which a node can use some slices, None if other nodes have a newer generation."""
+        generation, size = parts[0].generation, parts[0].size
+        others: list[PreparedSlice] = []
+        if len(parts) != size:
+            every = self._index.pools[pool]
+            if any(part.generation > generation for part in every):
+                return None
+            every = [
+                part
+                for part in every
+                if part.generation == generation and not (part.groups and self._gates.latest)
+            ]
+            if len(every) != size:
+                return Pool(pool, "the pool has not all of its slices", incomplete=True)
+            names = {part.name for part in parts}
+            others = [part for part in every if part.name not in names]
+        parts.sort(key=lambda part: part.name)
+        return self._built(pool, parts, others)
+
+    def _built(self, pool: PoolID, parts: list[PreparedSlice], others: list[PreparedSlice]) -> Pool:
+        """Return a complete pool from the slices that the node can use, and the others."""
+        partitions = self._gates.partitionable_devices
+        devices = [part for part in parts if not (partitions and part.counts)]
+        built = Pool(pool)
+        built.devices = tuple(each for part in devices for each in part.devices)
+        built.fault = _repeated_name(built.devices)
+        if partitions and not built.fault:
+            elsewhere = [part for part in others if not part.counts]
+            sets = [part for part in (*parts, *others) if part.counts]
+            built.fault = _connect(built, sets, [*devices, *elsewhere])
+        if built.fault:
+            return Pool(pool, built.fault)
+        built.numbers = {each.name: number for number, each in enumerate(built.devices)}
+        return built
+
+
+def _repeated_name(devices: Iterable[PoolDevice]) -> str:
+    names: set[str] = set()
+    for each in devices:
+        if each.name in names:
+            return f"duplicate device name {each.name}"
+        names.add(each.name)
+    return ""
+
+
+def _connect(pool: Pool, sets: Iterable[PreparedSlice], users: Iterable[PreparedSlice]) -> str:
+    """Read the counters of a pool and their consumers; return what is wrong with them, or nothing."""
+    counters: dict[tuple[str, str], int] = {}
+    names: set[str] = set()
+    for part in sets:
+        for each in part.record.spec.sharedCounters or ():
+            if each.name in names:
+                return f"duplicate counter set name {each.name}"
+            names.add(each.name)
+            counters.update(
+                {(each.name, name): nanos(one.value) for name, one in (each.counters or {}).items()}
+            )
+    for part in users:
+        for device in part.devices:
+            for taken in device.device.consumesCounters or ():
+                if taken.counterSet not in names:
+                    return f"counter set {taken.counterSet} not found"
+                for name in taken.counters or ():
+                    if (taken.counterSet, name) not in counters:
+                        return f"counter {name} not found in counter set {taken.counterSet}"
+            if device.device.consumesCounters:
+                pool.consumers.setdefault(device.name, []).append(device.consumption())
+    pool.counters = counters
+    return ""
+
+
+def _order(pool: Pool) -> tuple[bool, str, str]:
+    binds = any(each.device.bindingConditions is not None for each in pool.devices)
+    return binds, *pool.id

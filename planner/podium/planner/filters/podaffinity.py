@@ -1,0 +1,227 @@
+"""Checks whether the pods around each node admit a pod there (InterPodAffinity's required terms).
+
+There are three checks, in kube-scheduler's order. Affinity: one pod must match all terms, and share the value
+of each term's topology key. If there is no such pod anywhere, a pod that matches its own terms may be the
+first. Anti-affinity: no pod that matches a term shares its key's value. Symmetry: no pod there has a term of
+anti-affinity that matches the newcomer. A node without the key is in no domain: affinity refuses it,
+anti-affinity does not. Pods that are being deleted count like others. Pods that are only nominated do not
+satisfy affinity yet, so affinity must hold without them too. Removing pods cannot satisfy affinity, so
+preemption may resolve only refusals by anti-affinity.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from podium.api.core import Namespace
+from podium.api.selectors import Labels
+from podium.planner.arrays import Bools
+from podium.planner.filters.counter import DomainCounter, topology
+from podium.planner.filters.counters import (
+    CountQuery,
+    DomainCounters,
+    PerShape,
+    PodSelection,
+    SelectorCounters,
+    TermCounters,
+    required_labels,
+)
+from podium.planner.filters.nominated import NO_PODS, NominatedPods
+from podium.planner.shapes import PodTerm, Shape
+from podium.planner.snapshot import Snapshot
+
+Namespaces = Mapping[str, Namespace]
+
+
+class TopologyCounter(NamedTuple):
+    """A counter, and the topology key whose values are its domains."""
+
+    key: str
+    counter: DomainCounter
+
+
+class _AffinityCounters(NamedTuple):
+    """The evaluated affinity terms of a shape: `pods` by key, and whether the pod matches all itself."""
+
+    pods: tuple[PodSelection, ...]
+    domains: tuple[TopologyCounter, ...]
+    matches_itself: bool
+
+    def is_first_match(self, less: Sequence[Mapping[int, int]]) -> bool:
+        """Return whether the pod would be the first match, with `less` pods subtracted from each counter."""
+        return self.matches_itself and not any(
+            counter.total - sum(fewer.values())
+            for (_, counter), fewer in zip(self.domains, less, strict=True)
+        )
+
+
+class PodAffinityFilter:
+    """The affinity terms of the pod to place."""
+
+    def __init__(self, asked: SelectorCounters, namespaces: Namespaces, nominated: NominatedPods) -> None:
+        self._snapshot = asked.snapshot
+        self._asked = asked
+        self._namespaces = namespaces
+        self._nominated = nominated
+        self._plans = PerShape(asked, self._affinity_counters)
+
+    def mask(self, shape: Shape) -> Bools:
+        """Return the node rows where a pod of the shape satisfies its required affinity."""
+        near = np.ones(len(self._snapshot.alive), np.bool_)
+        counters = self._settled(shape)
+        for less in self._runs(counters):
+            is_first_match = counters.is_first_match(less)
+            for (key, counter), fewer in zip(counters.domains, less, strict=True):
+                column = self._snapshot.columns.column(key)
+                near &= column >= 0 if is_first_match else counter.by_domain_without(fewer).take(column) > 0
+        return near
+
+    def reason(self, shape: Shape, row: int) -> str | None:
+        """Return kube-scheduler's reason against a node row, or None."""
+        counters = self._settled(shape)
+        for less in self._runs(counters):
+            is_first_match = counters.is_first_match(less)
+            for (key, counter), fewer in zip(counters.domains, less, strict=True):
+                domain = self._snapshot.columns.column(key).item(row)
+                if domain < 0 or not (is_first_match or counter.counts.get(domain, 0) > fewer.get(domain, 0)):
+                    return "node(s) didn't match pod affinity rules"
+        return None
+
+    def is_first_match(self, shape: Shape) -> bool:
+        """Return whether a pod of a shape would be the first match of its own required affinity."""
+        counters = self._settled(shape)
+        return any(counters.is_first_match(less) for less in self._runs(counters))
+
+    def reload_namespaces(self) -> None:
+        """Reload the namespaces: one came, went or changed its labels."""
+        self._plans.clear()
+
+    def _settled(self, shape: Shape) -> _AffinityCounters:
+        counters = self._plans.get(shape)
+        for _, counter in counters.domains:
+            counter.refresh(self._snapshot.node_revision)
+        return counters
+
+    def _runs(self, counters: _AffinityCounters) -> Iterator[list[Mapping[int, int]]]:
+        """Yield the pods to leave out of each counter: none, and then the nominated ones if some match."""
+        yield [NO_PODS] * len(counters.domains)
+        less = [self._nominated.counted(counters.pods, counter) for _, counter in counters.domains]
+        if any(less):
+            yield less
+
+    def _affinity_counters(self, shape: Shape) -> _AffinityCounters:
+        pods = tuple(selected_pods(term, self._namespaces) for term in shape.pod_affinity)
+        keys = dict.fromkeys(term.topology_key for term in shape.pod_affinity)
+        # A key that no node has refuses every node by itself.
+        keys = next(({key: None} for key in keys if not self._snapshot.columns.has(key)), keys)
+        domains = tuple(TopologyCounter(key, topology_counter(self._asked, pods, key)) for key in keys)
+        return _AffinityCounters(pods, domains, all(each.match(shape) for each in pods))
+
+
+class _AntiAffinityFilter:
+    """Anti-affinity terms by the counters of the pods that they concern."""
+
+    REASON: ClassVar[str]
+
+    def __init__(
+        self,
+        counters: DomainCounters[Any],
+        namespaces: Namespaces,
+        excluded: Callable[[Shape], list[TopologyCounter]],
+    ) -> None:
+        """`excluded` returns the domains from which pods exclude a shape."""
+        self._snapshot = counters.snapshot
+        self._namespaces = namespaces
+        self._plans = PerShape(counters, excluded)
+
+    def mask(self, shape: Shape) -> Bools:
+        """Return the node rows without pods that exclude the shape, or that it excludes."""
+        snapshot = self._snapshot
+        # The domains of one key are combined first.
+        taken: dict[str, Bools] = {}
+        for key, counter in self._plans.get(shape):
+            counter.refresh(snapshot.node_revision)
+            here = counter.by_domain() > 0
+            taken[key] = taken[key] | here if key in taken else here
+        free = np.ones(len(snapshot.alive), np.bool_)
+        for key, there in taken.items():
+            free &= ~there.take(snapshot.columns.column(key))
+        return free
+
+    def reason(self, shape: Shape, row: int) -> str | None:
+        """Return kube-scheduler's reason against a node row, or None."""
+        for key, counter in self._plans.get(shape):
+            counter.refresh(self._snapshot.node_revision)
+            if counter.counts.get(self._snapshot.columns.column(key).item(row)):
+                return self.REASON
+        return None
+
+    def reload_namespaces(self) -> None:
+        """Reload the namespaces: one came, went or changed its labels."""
+        self._plans.clear()
+
+
+class PodAntiAffinityFilter(_AntiAffinityFilter):
+    """The anti-affinity terms of the pod to place."""
+
+    REASON = "node(s) didn't match pod anti-affinity rules"
+
+    def __init__(self, asked: SelectorCounters, namespaces: Namespaces) -> None:
+        super().__init__(asked, namespaces, self._avoided)
+        self._asked = asked
+
+    def _avoided(self, shape: Shape) -> list[TopologyCounter]:
+        return [
+            TopologyCounter(
+                term.topology_key,
+                topology_counter(self._asked, (selected_pods(term, self._namespaces),), term.topology_key),
+            )
+            for term in shape.pod_anti_affinity
+            if self._snapshot.columns.has(term.topology_key)
+        ]
+
+
+class ExistingAntiAffinityFilter(_AntiAffinityFilter):
+    """The anti-affinity terms of the pods that run already; `counters` count the pods that bring them."""
+
+    REASON = "node(s) didn't satisfy existing pods anti-affinity rules"
+
+    def __init__(self, snapshot: Snapshot, namespaces: Namespaces) -> None:
+        self.counters: TermCounters[PodTerm] = TermCounters(
+            snapshot,
+            keys=lambda shape: dict.fromkeys(shape.pod_anti_affinity),
+            domains=lambda term: topology(snapshot, term.topology_key),
+            marks=lambda term: required_labels(term.selector),
+        )
+        super().__init__(self.counters, namespaces, self._against)
+
+    def _against(self, shape: Shape) -> list[TopologyCounter]:
+        """Return the terms of running pods that match a shape; an unknown namespace has no labels here."""
+        labels, around = dict(shape.labels), labels_of(self._namespaces.get(shape.namespace))
+        return [
+            TopologyCounter(term.topology_key, counter)
+            for term, counter in self.counters.candidates(shape.labels)
+            if term.matches(shape.namespace, around, labels)
+        ]
+
+
+def selected_pods(term: PodTerm, namespaces: Namespaces) -> PodSelection:
+    """Return the pods that a newcomer's term selects; a namespace selector selects no unknown namespace."""
+    selector = term.namespace_selector
+    if selector is None:
+        return PodSelection(term.namespaces, term.selector)
+    if not selector.requirements:
+        return PodSelection(None, term.selector)
+    chosen = {name for name, each in namespaces.items() if selector.matches(labels_of(each))}
+    return PodSelection(term.namespaces | chosen, term.selector)
+
+
+def labels_of(namespace: Namespace | None) -> Labels:
+    """Return the labels of a namespace; an unknown namespace has none."""
+    return (namespace.metadata.labels if namespace is not None else None) or {}
+
+
+def topology_counter(asked: SelectorCounters, pods: tuple[PodSelection, ...], key: str) -> DomainCounter:
+    """Return the counter of the pods that are in all of `pods`, by the values of a topology key."""
+    return asked.counter_for(CountQuery(pods, key), lambda: DomainCounter(topology(asked.snapshot, key)))

@@ -1,0 +1,239 @@
+"""Assigns ids to shapes: a million pods have few shapes, and each is computed once.
+
+Deriving a shape from a document costs more than all other work of a snapshot for a pod. Pods of one template
+differ only in fields that scheduling does not read. So the fields that it reads are compared first
+(`fingerprint`), and only unknown combinations are parsed. A shape is forgotten when no pod has it any more.
+
+The pods of an Indexed Job or a StatefulSet are copies except for a label with their number. With such labels
+in a shape, each pod would have a shape of its own, and every cache by shape would be one by pod. So a shape
+has only the labels whose keys a selector names, and of their values those that a selector names.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+
+from podium.api.schedulable import Schedulable
+from podium.api.selectors import Labels, Selector
+from podium.planner.devices.index import DeviceIndex
+from podium.planner.shapes import Shape, fingerprint, shape_of
+from podium.planner.volumes.index import Volumes
+
+# Replaces any value that no selector names; no label and no selector can have it.
+OTHER = "\0"
+
+# The most unused names that are kept, besides the number of names in use.
+_UNUSED = 4096
+
+# Up to this many keys are looked up one by one, which is faster than a loop over all labels.
+_FEW = 4
+NO_LABELS: Labels = {}
+
+# A key, and a value of it that a selector names; None is the key alone.
+LabelName = tuple[str, str | None]
+
+
+class VisibleLabels:
+    """The label keys and values that selectors name; `epoch` grows when some are forgotten.
+
+    Selectors come with objects, one by one, but distinguishing pods by a new selector takes a look at all
+    pods. So `hold` only notes selectors, and the next `name` adds them.
+    """
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self._named: dict[str, set[str]] = {}
+        self._size = 0
+        self._used: Counter[LabelName] = Counter()
+        # Held selectors with new names.
+        self._unnamed: list[Selector] = []
+
+    def visible(self, labels: Labels) -> tuple[tuple[str, str], ...]:
+        """Return the part of a pod's labels that selectors distinguish, in order."""
+        named = self._named
+        return tuple(
+            sorted(
+                (key, value if value in named[key] else OTHER)
+                for key, value in labels.items()
+                if key in named
+            )
+        )
+
+    def name(self, selectors: Iterable[Selector]) -> dict[str, set[str] | None]:
+        """Add the names of these selectors and of the held ones; return the new names by key.
+
+        The value is the set of new values of the key, or None if the key itself is new.
+        """
+        held, self._unnamed = self._unnamed, []
+        if self._size > 2 * len(self._used) + _UNUSED:
+            self._drop_unused()
+        new: dict[str, set[str] | None] = {}
+        for key, value in selector_names(chain(held, selectors)):
+            known = self._named.get(key)
+            if known is None:
+                known = self._named[key] = set()
+                self._size += 1
+                new[key] = None
+            if value is not None and value not in known:
+                known.add(value)
+                self._size += 1
+                values = new.setdefault(key, set())
+                if values is not None:
+                    values.add(value)
+        return new
+
+    def hold(self, selectors: Iterable[Selector]) -> None:
+        """Count selectors as in use."""
+        selectors = list(selectors)
+        self._used.update(selector_names(selectors))
+        self._unnamed += (each for each in selectors if not all(map(self._knows, selector_names((each,)))))
+
+    def release(self, selectors: Iterable[Selector]) -> None:
+        """Count held selectors as no longer in use."""
+        used = self._used
+        for name in selector_names(selectors):
+            count = used[name]
+            if count > 1:
+                used[name] = count - 1
+            else:
+                del used[name]
+
+    def _drop_unused(self) -> None:
+        """Keep only the names in use; counts by other labels become invalid."""
+        self.epoch += 1
+        kept = list(filter(self._knows, self._used))
+        self._named, self._size = {}, len(kept)
+        for key, value in kept:
+            values = self._named.setdefault(key, set())
+            if value is not None:
+                values.add(value)
+
+    def _knows(self, name: LabelName) -> bool:
+        key, value = name
+        return key in self._named and (value is None or value in self._named[key])
+
+
+def selector_names(selectors: Iterable[Selector]) -> Iterator[LabelName]:
+    """Yield the keys and values that selectors name."""
+    for selector in selectors:
+        for key, _, values in selector.requirements:
+            yield key, None
+            for value in values:
+                yield key, value
+
+
+def selectors_of(shape: Shape) -> list[Selector]:
+    """Return the selectors by which pods of a shape select other pods."""
+    terms = chain(shape.pod_affinity, shape.pod_anti_affinity, (term for _, term in shape.preferred_pods))
+    of_terms = (term.selector for term in terms)
+    of_constraints = (each.selector for each in chain(shape.spread, shape.soft_spread))
+    return [each for each in chain(of_terms, of_constraints) if each is not None]
+
+
+def distinguished(given: Sequence[Labels], new: Mapping[str, set[str] | None]) -> Iterable[int]:
+    """Return the positions of the labels that new names distinguish from others."""
+    if len(new) > _FEW:
+        named = frozenset(new)
+        return [at for at, labels in enumerate(given) if not named.isdisjoint(labels)]
+    found: set[int] = set()
+    for key, values in new.items():
+        if values is None:
+            found.update([at for at, labels in enumerate(given) if key in labels])
+        else:
+            found.update([at for at, labels in enumerate(given) if labels.get(key) in values])
+    return found
+
+
+# The most spellings of one shape that are remembered: pods of one template are written alike.
+_MARKS = 64
+
+
+class ShapeInterner:
+    """The shapes in use by id; ids are never reused.
+
+    `next_id` is the number of ids given so far, and the next id. `minor` is the kube-scheduler release whose
+    arithmetic counts.
+    """
+
+    def __init__(
+        self,
+        minor: int,
+        volumes: Volumes,
+        devices: DeviceIndex,
+        came: Callable[[int, Shape], None],
+        gone: Callable[[int, Shape], None],
+    ) -> None:
+        """`came` is called with each new shape and its id, `gone` when no pod has it any more."""
+        self.labels = VisibleLabels()
+        self.shapes: dict[int, Shape] = {}
+        # The shapes with a value that cannot be read.
+        self.unusable: set[int] = set()
+        # The shapes with delayed claims.
+        self.delayed: set[int] = set()
+        self._minor = minor
+        self._volumes = volumes
+        self._devices = devices
+        self._came = came
+        self._gone = gone
+        self.next_id = 0
+        self._ids: dict[Shape, int] = {}
+        self._pods: dict[int, int] = {}
+        self._seen: dict[bytes, int] = {}
+        self._seen_of: dict[int, list[bytes]] = {}
+
+    def acquire(self, pod: Schedulable) -> int:
+        """Return the id of a pod's shape, and count one pod more with it; `release` undoes this."""
+        labels = self.labels.visible(pod.metadata.labels or {})
+        mark = fingerprint(pod, labels, self._devices.class_revision)
+        found = self._seen.get(mark) if mark is not None else None
+        if found is None:
+            shape = shape_of(pod, self._volumes, self._minor, self._devices)
+            found = self._intern(shape._replace(labels=labels))
+            if mark is not None:
+                marks = self._seen_of[found]
+                if len(marks) == _MARKS:
+                    del self._seen[marks.pop(0)]
+                self._seen[mark] = found
+                marks.append(mark)
+        self._pods[found] += 1
+        return found
+
+    def relabelled(self, shape_id: int, labels: tuple[tuple[str, str], ...]) -> int:
+        """Return the id of a shape that differs from another only in its labels; `move` a pod to it."""
+        return self._intern(self.shapes[shape_id]._replace(labels=labels))
+
+    def move(self, before: int, after: int) -> None:
+        """Count one pod less with one shape and one more with another."""
+        self._pods[after] += 1
+        self.release(before)
+
+    def release(self, shape_id: int) -> None:
+        """Count one pod less with a shape."""
+        self._pods[shape_id] -= 1
+        if self._pods[shape_id]:
+            return
+        for mark in self._seen_of.pop(shape_id):
+            del self._seen[mark]
+        shape = self.shapes.pop(shape_id)
+        self.labels.release(selectors_of(shape))
+        del self._ids[shape]
+        self.unusable.discard(shape_id)
+        self.delayed.discard(shape_id)
+        del self._pods[shape_id]
+        self._gone(shape_id, shape)
+
+    def _intern(self, shape: Shape) -> int:
+        found = self._ids.get(shape)
+        if found is None:
+            found = self._ids[shape] = self.next_id
+            self.next_id += 1
+            self.shapes[found] = shape
+            self.labels.hold(selectors_of(shape))
+            if shape.unusable:
+                self.unusable.add(found)
+            if shape.delayed:
+                self.delayed.add(found)
+            self._pods[found] = 0
+            self._seen_of[found] = []
+            self._came(found, shape)
+        return found

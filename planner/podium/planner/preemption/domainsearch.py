@@ -1,0 +1,341 @@
+"""Places a group in one topology domain: the domains are ranked, and the first that takes the group is used.
+
+A group without a constraint has one domain, the cluster. A group that prefers narrower domains looks for
+free room in these first. The room of each domain is bounded by sums over its nodes, and only domains whose
+sums are large enough are tried. Under `kep` a domain with room for more members comes first. Then the order
+is that of packing: the domain whose cpu, memory and requested accelerators are used most with the group, then
+the domain with the fewest nodes, then the first name. So large domains stay free for large groups.
+
+kube-scheduler 1.37 tries all domains and takes the highest sum of two scores: MostAllocated over cpu and
+memory, and the number of placed members. It takes any of equal domains; here it is the first by name.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from podium.api.groups import PodGroup
+from podium.api.podrequests import is_device
+from podium.groups.topology import preferred_topology, spread_topology
+from podium.planner.arrays import Floats, Int64s, Rows
+from podium.planner.deadline import Deadline
+from podium.planner.filters.refusals import Refusals
+from podium.planner.placement import Placer
+from podium.planner.preemption.capacity import PodKinds, kinds_of, slots
+from podium.planner.preemption.target import PlacementTarget
+from podium.planner.preemption.topology import CLUSTER, Domain, Topology
+from podium.planner.scores import MAX, SCORED_RESOURCES
+from podium.planner.semantics import Semantics
+
+# Places the group on the nodes that the chain of filters asks, and returns node rows by pod row. Without
+# enough room it returns None and the refusals.
+Attempt = Callable[[], tuple[dict[int, int] | None, Refusals | None]]
+
+_NO_LABEL = "node(s) had no label {}, the topology of the group"
+
+
+class Located(NamedTuple):
+    """The result of an attempt in a domain; `placed` gives node rows by pod row, None without enough room."""
+
+    domain: Domain
+    placed: dict[int, int] | None
+    refusals: Refusals | None = None
+
+
+class DomainLevel:
+    """The domains of one topology for a group; without a label the cluster is the only one.
+
+    `straddling` are the domains of running members, if there is more than one (empty for a node in none).
+    `pinned` says that running members leave one domain.
+    """
+
+    def __init__(  # noqa: PLR0917 - a search makes all
+        self,
+        placer: Placer,
+        found: PlacementTarget,
+        semantics: Semantics,
+        deadline: Deadline,
+        keys: tuple[str, ...],
+        only: int | None = None,
+        *,
+        preferred: bool = False,
+    ) -> None:
+        """`only` is the number of the one domain that may be used; None for any.
+
+        In a `preferred` topology the members may run in several domains.
+        """
+        self._preferred = preferred
+        self._placer = placer
+        self._snapshot = placer.snapshot
+        self.found = found
+        self._semantics = semantics
+        self._deadline = deadline
+        self.straddling: tuple[str, ...] = ()
+        self.topology = Topology(self._snapshot, keys, placer.chain.limit) if keys else None
+        self.pinned = False
+        self._numbers: list[int] = []
+        # The needed pods by kind, None for too many kinds.
+        self.kinds: PodKinds | None = None
+        if self.topology is not None:
+            numbers = self._open_domains(self.topology)
+            self._numbers = [each for each in numbers if only is None or each == only]
+            self.kinds = kinds_of(placer.chain, found.rows, found.needed, None)
+
+    def nodes(self) -> Rows:
+        """Return the nodes (rows) of the domains that the group may use."""
+        assert self.topology is not None, "there are domains"
+        return np.flatnonzero(np.isin(self.topology.of, self._numbers))
+
+    def stay_inside(self, required: "DomainLevel") -> None:
+        """Leave out the domains outside the required one that running members bind the group to."""
+        if self.topology is not None and required.pinned:
+            inside = self.topology.counts(required.nodes())
+            self._numbers = [number for number in self._numbers if number in inside]
+
+    @property
+    def label(self) -> str:
+        """The label whose values name the domains."""
+        return self.topology.keys[-1] if self.topology is not None else ""
+
+    def first(self, attempt: Attempt) -> Located:
+        """Return the result in the best domain that takes the group; if none does, in the nearest one."""
+        topology = self.topology
+        if topology is None:
+            return Located(CLUSTER, *attempt())
+        if not self._numbers:
+            return Located(CLUSTER, None, self._no_domain())
+        if self._semantics is not Semantics.KEP:
+            return self._highest_score(attempt, topology)
+        tried: list[Located] = []
+        likely = self.candidates() or [self._nearest()]
+        for located in self._tried(attempt, likely, topology):
+            if located.placed is not None:
+                return located
+            tried.append(located)
+        return self._refused(tried[0])
+
+    def _tried(self, attempt: Attempt, numbers: Iterable[int], topology: Topology) -> Iterator[Located]:
+        """Yield the result of an attempt in each domain."""
+        for domain in map(topology.domain, numbers):
+            self._deadline.enforce()
+            with self._placer.chain.within(domain.nodes):
+                located = Located(domain, *attempt())
+            yield located
+
+    def room(self, free: list[Int64s] | None = None) -> Int64s | None:
+        """Return for how many needed members each domain has room at most, None if there is no quick answer.
+
+        `free` is the free room of each resource of the pods by node; by default as it is now.
+        """
+        if self.kinds is None:
+            return None
+        return self._members(self.kinds, self.kinds.free(self._snapshot) if free is None else free)
+
+    def _members(self, pods: PodKinds, free: list[Int64s]) -> Int64s:
+        """Return for how many of these pods each domain has room at most."""
+        assert self.topology is not None, "the pods are those of a group with a constraint"
+        members = np.zeros(self.topology.size, np.int64)
+        for kind in pods.kinds:
+            members += np.minimum(self.topology.sums(slots(free, kind), pods.nodes), kind.number)
+        return members
+
+    def _open_domains(self, topology: Topology) -> Iterator[int]:
+        """Yield the domains that the group may use, by name; all, unless members run already."""
+        known = [node for node in self.found.pinning_nodes if node >= 0]
+        running = topology.counts(np.array(known, np.intp))
+        there = {number: pods for number, pods in running.items() if number >= 0}
+        if len(running) > 1 or -1 in running:
+            names = [topology.name(number) for number in there]
+            self.straddling = tuple(sorted([*names, *([""] if -1 in running else [])]))
+        self.pinned = bool(there)
+        numbers = list(topology.numbers.values())
+        if there:
+            least = 1 if self._preferred else max(there.values())
+            numbers = [number for number in numbers if there.get(number, 0) >= least]
+            numbers = numbers if self._preferred else numbers[:1]
+        asked = set(np.unique(topology.of[self._placer.chain.nodes]).tolist())
+        yield from (number for number in numbers if number in asked)
+
+    def by_packing(self) -> list[int]:
+        """Return the domains with the fewest peers, then by their use with the group; none without one."""
+        topology = self.topology
+        if topology is None:
+            return []
+        numbers = np.array(self._numbers, np.intp)
+        packing, peers = -self._packing(topology)[numbers], self._beside_peers(topology)[numbers]
+        order = np.lexsort((topology.nodes[numbers], packing, peers))
+        best: list[int] = numbers[order].tolist()
+        return best
+
+    def _nearest(self) -> int:
+        """Return the domain with room for the most members."""
+        order, members = self.by_packing(), self.room()
+        return order[0] if members is None else max(order, key=members.item)
+
+    def candidates(self) -> list[int]:
+        """Return the domains with room enough, the best first."""
+        order = self.by_packing()
+        members = self.room()
+        if members is None:
+            return order
+        enough = [number for number in order if members[number] >= self.found.needed]
+        if not enough:
+            return []
+        if len(self.found.rows) > self.found.needed:
+            every = kinds_of(self._placer.chain, self.found.rows, len(self.found.rows), None)
+            more = None if every is None else self._members(every, every.free(self._snapshot))
+            return enough if more is None else sorted(enough, key=lambda number: -more.item(number))
+        return enough
+
+    def _beside_peers(self, topology: Topology) -> Int64s:
+        """Return for each domain how many peers run in the domain of the spread label around it."""
+        found = np.zeros(topology.size, np.int64)
+        if not self.found.peers or not isinstance(self.found.group, PodGroup):
+            return found
+        column = self._snapshot.columns.column(spread_topology(self.found.group)[0])
+        peers = np.zeros(int(column.max(initial=-1)) + 2, np.int64)
+        for rows in self.found.peers:
+            nodes = self._snapshot.node[rows]
+            peers[np.unique(column[nodes[nodes >= 0]])] += 1
+        # The last place is that of nodes without the label.
+        peers[-1] = 0
+        inside = topology.of >= 0
+        np.maximum.at(found, topology.of[inside], peers[column[inside]])
+        return found
+
+    def _packing(self, topology: Topology) -> Floats:
+        """Return the used part of each domain with the group placed there, as a mean over resources."""
+        snapshot, asked = self._snapshot, dict.fromkeys(SCORED_RESOURCES, 0)
+        for row in self.found.rows:
+            for name, amount in snapshot.shape_at(row).requests:
+                if name in asked or is_device(name):
+                    asked[name] = asked.get(name, 0) + amount
+        rows = np.flatnonzero(topology.of >= 0)
+        parts = np.zeros(topology.size, np.float64)
+        for name, amount in asked.items():
+            at = snapshot.resource.get(name)
+            if at is not None:
+                capacity = topology.sums(snapshot.allocatable[at][rows], rows)
+                used = topology.sums(snapshot.used[at][rows], rows) + amount
+                parts += np.minimum(used, capacity) / np.maximum(capacity, 1)
+        return parts
+
+    def _highest_score(self, attempt: Attempt, topology: Topology) -> Located:
+        """Return kube-scheduler's choice among all domains that take the group."""
+        tried = list(self._tried(attempt, self._numbers, topology))
+        located = [each for each in tried if each.placed is not None]
+        if not located:
+            return self._refused(tried[0])
+        members = [self.found.running + len(each.placed or ()) for each in located]
+        most = max(members)
+        points = [
+            self._allocated(each) + count * MAX // most for each, count in zip(located, members, strict=True)
+        ]
+        return located[points.index(max(points))]
+
+    def _allocated(self, located: Located) -> int:
+        """Return MostAllocated of a domain with the placed members, in percent."""
+        snapshot = self._snapshot
+        assert located.domain.nodes is not None, "it is a topology domain"
+        rows = np.flatnonzero(located.domain.nodes)
+        points = resources = 0
+        for position, name in enumerate(SCORED_RESOURCES):
+            at = snapshot.resource.get(name)
+            capacity = 0 if at is None else int(snapshot.allocatable[at][rows].sum())
+            if not capacity:
+                continue
+            used = int(snapshot.scored[position][rows].sum())
+            used += sum(snapshot.shape_at(row).scored[position] for row in located.placed or ())
+            points += min(used, capacity) * MAX // capacity
+            resources += 1
+        return points // max(resources, 1)
+
+    def _refused(self, nearest: Located) -> Located:
+        """Return a result whose refusals count the domains."""
+        assert self.topology is not None, "there are domains"
+        if nearest.refusals is None:
+            return nearest
+        where = f"{self.label}={nearest.domain.name}"
+        number = len(self._numbers)
+        if self.pinned:
+            text = f"members of the group run in {where}, which has too little room: "
+        else:
+            text = f"0/{number} domains of {self.label} are available, the nearest is {where}: "
+        return nearest._replace(refusals=nearest.refusals._replace(domains=text))
+
+    def _no_domain(self) -> Refusals:
+        """Return the refusals of a group for which there is no domain."""
+        chain, shape = self._placer.chain, self._snapshot.shape_at(self.found.rows[0])
+        text = _NO_LABEL.format(self.label)
+        return chain.refusals_of(shape, [(text, chain.nodes)])
+
+
+class DomainSearch:
+    """The domains for one group, level by level: those it prefers come before the one that it must have.
+
+    A group without a constraint has one level, the cluster. `limit` are the node rows that filters ask, None
+    for all. `error` is why a kube-scheduler ends its cycle,
+    empty if it does not.
+    """
+
+    def __init__(
+        self,
+        placer: Placer,
+        found: PlacementTarget,
+        semantics: Semantics,
+        deadline: Deadline,
+        only: int | None = None,
+    ) -> None:
+        """`only` is the number of the one domain of the first level that may be used; None for any."""
+        self.found = found
+        self.limit = placer.chain.limit
+        wanted = _levels(found, semantics)[: 1 if only is not None else None]
+        self.levels = [
+            DomainLevel(placer, found, semantics, deadline, keys, only, preferred=keys != wanted[-1])
+            for keys in wanted
+        ]
+        required = self.levels[-1]
+        for level in self.levels[:-1]:
+            level.stay_inside(required)
+        judged = required.topology is not None and semantics is not Semantics.KEP
+        self.error = _members_error(found, required.straddling) if judged else ""
+
+    def first(self, attempt: Attempt) -> Located:
+        """Return the result in the best domain that takes the group; if none does, in the nearest one."""
+        *preferred, last = self.levels
+        for level in preferred:
+            located = level.first(attempt)
+            if located.placed is not None:
+                return located
+        return last.first(attempt)
+
+    def any(self, attempt: Callable[[], dict[int, int] | None]) -> dict[int, int] | None:
+        """Return the placement in the best domain that takes the group; None if none does."""
+        return self.first(lambda: (attempt(), None)).placed
+
+
+def _levels(found: PlacementTarget, semantics: Semantics) -> list[tuple[str, ...]]:
+    """Return the labels of each level; kube-scheduler knows only the required one."""
+    group = found.group
+    if group is None or semantics is Semantics.PODS:
+        return [()]
+    required = (group.topology,) if group.topology else ()
+    if semantics is not Semantics.KEP:
+        return [required]
+    preferred = preferred_topology(group)
+    # A replica that spreads over domains is in one of them.
+    spread = spread_topology(group)[0] if isinstance(group, PodGroup) and not required else ""
+    return [*((*required, key) for key in preferred or filter(None, (spread,))), required]
+
+
+def _members_error(found: PlacementTarget, straddling: tuple[str, ...]) -> str:
+    """Return kube-scheduler's words for running members without one domain, empty if they have one."""
+    problem = ""
+    if any(node < 0 for node in found.pinning_nodes):
+        problem = "the node of a pod is unknown"
+    elif "" in straddling:
+        problem = "no topology domain found for a pod"
+    elif straddling:
+        problem = f"more than 1 domain found for pod group: {', '.join(straddling)}"
+    return f"cannot determine domain for already scheduled pods: {problem}" if problem else ""

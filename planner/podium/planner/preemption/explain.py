@@ -1,0 +1,349 @@
+"""Explains a decision in sentences: the victims, the units that stay and why, the placement, the refusals.
+
+Nothing is decided here. Facts found on the way to a decision become sentences, and rows become names. A
+report for a tenant names other tenants' objects in another way (`naming`). Only the filter that refuses the
+preemptor beside a victim is evaluated again, in a trial of the engine.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from podium.api.findings import Finding, ObjectRef, Severity
+from podium.api.groups import PodGroup
+from podium.api.membership import key_of
+from podium.api.podrequests import PODS
+from podium.cluster.reader import name_of
+from podium.groups.topology import preferred_topology
+from podium.planner.arrays import Rows
+from podium.planner.devices.needs import IN_MEMORY
+from podium.planner.devices.plannedclaims import AssumedClaim
+from podium.planner.preemption.decision import Decision, Elsewhere
+from podium.planner.preemption.harm import plan_harm
+from podium.planner.preemption.outcome import (
+    ClaimDevicesPlan,
+    ClaimVolumePlan,
+    DevicePlan,
+    NodeReason,
+    ObjectNamer,
+    Outcome,
+    Placed,
+    Plan,
+    PlanHarm,
+    UnitPod,
+    UnitVerdict,
+)
+from podium.planner.preemption.planningstate import PlanningState
+from podium.planner.preemption.protection import (
+    FOREVER,
+    class_findings,
+    of_daemon_set,
+    scheduled_time_problem,
+)
+from podium.planner.preemption.spared import SparedUnits
+from podium.planner.preemption.target import PlacementTarget
+from podium.planner.preemption.topology import Topology
+from podium.planner.snapshot import Problem
+from podium.rules.audit.trees import unknown_tree_findings
+from podium.text import count, listed, some
+
+# The most placements of the preemptor for which the refusal beside a victim is computed.
+_MAX_CHECKED = 16
+
+
+class _ExplainedRefusal(NamedTuple):
+    """Why a pod is refused, and whether the reason is room: resources, or places for pods."""
+
+    why: str
+    room: bool
+
+
+class Explainer:
+    """Explains one decision, made at `now` (seconds) by an engine that has not changed since."""
+
+    def __init__(self, engine: PlanningState, decision: Decision, now: int, namer: ObjectNamer) -> None:
+        self._engine = engine
+        self._snapshot = engine.snapshot
+        self._decision = decision
+        self._now = now
+        self._namer = namer
+        self._target = decision.target
+        obstacles = decision.obstacles
+        self._refusals = decision.refusals if obstacles is None else obstacles.refusals
+        grouped = self._target is not None and self._target.group is not None
+        self._units, _ = engine.units(for_group=grouped, now=now)
+
+    def explained_plan(self) -> Plan:
+        """Return the plan with all its explanations."""
+        decision = self._decision
+        chosen = decision.chosen
+        refusals = self._refusals
+        spared = SparedUnits(self._engine, self._units, decision, self._now, self._namer)
+        return Plan(
+            semantics=self._engine.settings.semantics,
+            outcome=decision.outcome,
+            message=self._message(),
+            minimalPriority=None if chosen is None else chosen.found.minimal,
+            harm=self._harm(),
+            placements=tuple(self._placements()),
+            victims=() if chosen is None else tuple(map(self._victim, chosen.found.victims.tolist())),
+            spared=tuple(
+                self._verdict(lead, why, violates=violates) for lead, why, violates in spared.each()
+            ),
+            nodes=() if refusals is None else tuple(NodeReason(*each) for each in refusals.reasons),
+            findings=tuple(self._findings()),
+        )
+
+    def _harm(self) -> PlanHarm | None:
+        chosen = self._decision.chosen
+        if chosen is None:
+            return None
+        return plan_harm(self._engine.harm(chosen, self._units, self._now))
+
+    def _message(self) -> str:
+        decision = self._decision
+        target, refusals = self._target, self._refusals
+        if target is None or decision.outcome is Outcome.NOT_ELIGIBLE:
+            return decision.why if refusals is None else refusals.ineligible(decision.why)
+        if decision.obstacles is not None:
+            return decision.obstacles.message(self._example(decision.obstacles.elsewhere))
+        where = self._where(target)
+        if decision.awaited:
+            names = [self._pod_name(row) for row in decision.awaited]
+            gone = f"{count(len(names), 'pod')} that {'is' if len(names) == 1 else 'are'} leaving already"
+            return f"{where} once {gone} {'has' if len(names) == 1 else 'have'} gone: {some(names)}"
+        if decision.chosen is None:
+            return f"{where}; no unit is evicted"
+        victims = decision.chosen.found.victims
+        pods = count(int(self._units.size[victims].sum()), "pod")
+        units = [self._units.object_of(lead)[0] for lead in victims.tolist()]
+        groups = units.count("PodGroup")
+        what = pods if not groups else f"{pods}, {count(groups, 'whole group')} among them"
+        return f"{where} after preempting {what}"
+
+    def _example(self, elsewhere: Elsewhere | None) -> str:
+        """Return a sentence on the units of other nodes that block the first node; empty for none."""
+        if elsewhere is None:
+            return ""
+        names = [self._unit_name(lead) for lead in elsewhere.units.tolist()]
+        return f"For node {self._snapshot.node_name(elsewhere.node)} that would be {some(names)}."
+
+    def _unit_name(self, lead: int) -> str:
+        """Return a unit's name and the nodes of its pods."""
+        rows = self._units.node[self._units.members(lead)].tolist()
+        nodes = set(map(self._snapshot.node_name, rows))
+        return f"{self._namer(*self._units.object_of(lead))} on {some(nodes)}"
+
+    def _where(self, target: PlacementTarget) -> str:
+        placed = self._decision.placed
+        if len(target.rows) == 1 and target.group is None:
+            return f"fits on node {self._snapshot.node_name(next(iter(placed.values())))}"
+        return f"{len(placed)} of {count(len(target.rows), 'pending pod')} fit{self._domain(target)}"
+
+    def _domain(self, target: PlacementTarget) -> str:
+        """Return where a group with a topology constraint is placed; empty for others."""
+        group = target.group
+        wanted = [] if group is None else [*preferred_topology(group), *filter(None, (group.topology,))]
+        for key in wanted:
+            topology = Topology(self._snapshot, (key,))
+            used = set(topology.counts(np.array(list(self._decision.placed.values()), np.intp)))
+            if len(used) == 1 and min(used) >= 0:
+                wider = "" if key == wanted[0] else f", and in no single {wanted[0]}"
+                return f" in {key}={topology.name(used.pop())}{wider}"
+        return f", but in no single {wanted[0]}" if wanted else ""
+
+    def _placements(self) -> Iterator[Placed]:
+        claimed = self._claimed()
+        for row, node in self._placed_by_name():
+            namespace, name = self._names(row)
+            yield Placed(f"{namespace}/{name}", self._snapshot.node_name(node), *claimed.get(row, ((), ())))
+
+    def _claimed(self) -> dict[int, tuple[tuple[ClaimVolumePlan, ...], tuple[ClaimDevicesPlan, ...]]]:
+        """Return the volumes and devices for the claims of each pod that is placed, by row."""
+        snapshot, chain, found = self._snapshot, self._engine.placer.chain, {}
+        placed = {
+            row: node
+            for row, node in self._decision.placed.items()
+            if snapshot.shape_at(row).delayed or chain.devices.concerns(snapshot.shape_at(row))
+        }
+        chosen = self._decision.chosen
+        with snapshot.trial():
+            if chosen is not None and placed:
+                snapshot.remove_many(self._units.all_members(chosen.found.victims))
+            for row, node in placed.items():
+                snapshot.assume(row, node)
+                plan = chain.volume_binding.plan(row)
+                volumes: list[tuple[str, str]] = []
+                if plan is not None:
+                    volumes = [(each.claim[1], each.volume) for each in plan.bound]
+                    volumes += [(each.claim[1], "") for each in plan.provisioned]
+                devices = chain.devices.plan(row) or ()
+                found[row] = (
+                    tuple(ClaimVolumePlan(*each) for each in sorted(volumes)),
+                    tuple(claim_devices(each) for each in devices),
+                )
+        return found
+
+    def _placed_by_name(self) -> list[tuple[int, int]]:
+        """Return the preemptor's pods and their nodes (rows), by the names of the pods."""
+        return sorted(self._decision.placed.items(), key=lambda each: self._names(each[0]))
+
+    def _victim(self, lead: int) -> UnitVerdict:
+        chosen = self._decision.chosen
+        assert chosen is not None
+        reason = self._needed(lead)
+        if of_daemon_set(self._snapshot.pod_at(lead), self._engine.view):
+            reason += "; its DaemonSet creates it again for this node"
+        return self._verdict(lead, reason, violates=lead in chosen.found.violating)
+
+    def _needed(self, lead: int) -> str:
+        """Return the resources of a unit that the preemptor needs."""
+        chosen, core = self._decision.chosen, self._units.core.item(lead)
+        if chosen is not None and (chosen.found.victims == core).any():
+            return "its group is preempted as a whole"
+        lacking, requests, resource = self._lacking, self._snapshot.requests, self._snapshot.resource
+        members = self._units.members(lead)
+        held: set[str] = set()
+        nodes: set[str] = set()
+        for row, node in zip(members.tolist(), self._units.node[members].tolist(), strict=True):
+            for name in lacking.get(node, ()):
+                if requests[resource[name]].item(row):
+                    held.add(name)
+                    nodes.add(self._snapshot.node_name(node))
+        beside = self._refusal_beside.get(lead) if self._constrained or not held else None
+        if held and (beside is None or beside.room):
+            return f"its {listed(sorted(held))} on {some(nodes)} {'is' if len(held) == 1 else 'are'} needed"
+        return "the preemptor cannot run beside it" + ("" if beside is None else f": {beside.why}")
+
+    @cached_property
+    def _constrained(self) -> bool:
+        """Whether a filter other than room may refuse one of the preemptor's pods."""
+        snapshot, chain = self._snapshot, self._engine.placer.chain
+        shapes = {snapshot.shape.item(row) for row in self._decision.placed}
+        return not all(chain.resources_only(snapshot.shapes[each]) for each in shapes)
+
+    @cached_property
+    def _refusal_beside(self) -> dict[int, _ExplainedRefusal]:
+        """The refusal of a preemptor's pod if one victim stays, by lead; none if several victims cause it."""
+        snapshot, units, chosen = self._snapshot, self._units, self._decision.chosen
+        assert chosen is not None
+        kinds = list(dict.fromkeys((snapshot.shape.item(row), node) for row, node in self._placed_by_name()))
+        found = {}
+        with snapshot.trial():
+            snapshot.remove_many(units.all_members(chosen.found.victims))
+            before = {kind: self._refused(*kind) for kind in kinds}
+            for lead in chosen.found.victims.tolist():
+                own = units.members(lead)
+                near = set(units.node[own].tolist())
+                with snapshot.trial():
+                    snapshot.assume_many(own, units.node[own])
+                    asked = [kind for kind in kinds if kind[1] in near] or kinds
+                    after = ((kind, self._refused(*kind)) for kind in asked[:_MAX_CHECKED])
+                    refused = next((beside for kind, beside in after if beside != before[kind]), None)
+                if refused is not None:
+                    found[lead] = refused
+        return found
+
+    def _refused(self, shape_id: int, node: int) -> _ExplainedRefusal:
+        """Return the refusal of a pod of a shape on a node."""
+        chain, shape = self._engine.placer.chain, self._snapshot.shapes[shape_id]
+        why = chain.reasons(shape, node)
+        return _ExplainedRefusal(", ".join(why), why == chain.resources.reasons(shape, node))
+
+    @cached_property
+    def _lacking(self) -> dict[int, set[str]]:
+        """The resources that the preemptor's pods lack without preemption, by the node they are placed on."""
+        snapshot = self._snapshot
+        lacking: dict[int, Counter[str]] = {}
+        for row, node in self._decision.placed.items():
+            lacking.setdefault(node, Counter()).update(dict(snapshot.shape_at(row).requests))
+        return {
+            node: {name for name, amount in sums.items() if name != PODS and self._free(node, name) < amount}
+            for node, sums in lacking.items()
+        }
+
+    def _free(self, node: int, name: str) -> int:
+        at = self._snapshot.resource[name]
+        return self._snapshot.allocatable[at].item(node) - self._snapshot.used[at].item(node)
+
+    def _verdict(self, lead: int, reason: str, *, violates: bool) -> UnitVerdict:
+        kind, namespace, name = self._units.object_of(lead)
+        members = self._units.members(lead)
+        where = zip(members.tolist(), self._units.node[members].tolist(), strict=True)
+        return UnitVerdict(
+            kind=kind,
+            namespace=namespace,
+            name=name,
+            priority=self._units.priority.item(lead),
+            pods=tuple([UnitPod(self._names(row)[1], self._snapshot.node_name(node)) for row, node in where]),
+            violatesBudget=violates,
+            reason=reason,
+        )
+
+    def _findings(self) -> Iterator[Finding]:
+        """Yield the problems of the input, once each, and the trees that are left out."""
+        snapshot, engine = self._snapshot, self._engine
+        yield from unknown_tree_findings(engine.view, self._left_out())
+        problems: list[Problem] = [*snapshot.problems(), *engine.budgets.problems()]
+        leads = self._leads()
+        lower = leads if self._target is None else leads[self._units.priority[leads] < self._target.priority]
+        if self._units.rule.protects:
+            for name in filter(None, self._units.class_names(lower)):
+                yield from class_findings(name, engine.view.classes)
+            problems += self._bad_times(lower)
+            problems += self._overdue()
+        for problem in dict.fromkeys(problems):
+            yield Finding(
+                rule="not-countable",
+                severity=Severity.WARNING,
+                object=problem.object,
+                field=problem.field,
+                message=f"{problem.why}.",
+                fix="correct it; until then the plan counts on the side of less room",
+            )
+
+    def _left_out(self) -> Iterator[PodGroup]:
+        """Yield the groups of lower priority that are no victims because their trees are unknown."""
+        if self._target is None or self._decision.refusals is None:
+            return
+        leads = self._units.in_unknown_trees(self._target.priority).tolist()
+        groups = (self._units.group_of(lead) for lead in leads)
+        yield from {key_of(group): group for group in groups if group is not None}.values()
+
+    def _overdue(self) -> Iterator[Problem]:
+        """Yield the pods that should have left their nodes."""
+        units = self._units
+        overdue = units.leaving & ~units.freeing(self._now)
+        for row in sorted(np.flatnonzero(overdue).tolist(), key=self._names):
+            ref = ObjectRef("v1", "Pod", *self._names(row))
+            why = "it is being deleted and has not left in time, so its room counts as taken until it is gone"
+            yield Problem(ref, "metadata.deletionTimestamp", why)
+
+    def _bad_times(self, leads: Rows) -> Iterator[Problem]:
+        """Yield unreadable times of units that a class with a toleration exempts; only there they matter."""
+        units = self._units
+        for lead in leads[units.exempt_until[leads] == FOREVER].tolist():
+            for row in units.members(lead).tolist():
+                pod = self._snapshot.pods[row]
+                problem = scheduled_time_problem(pod) if pod is not None else None
+                if problem is not None:
+                    yield problem
+
+    def _leads(self) -> Rows:
+        return np.flatnonzero(self._units.is_lead)
+
+    def _names(self, row: int) -> tuple[str, str]:
+        return name_of(self._snapshot.pod_at(row))
+
+    def _pod_name(self, row: int) -> str:
+        return self._namer("Pod", *self._names(row))
+
+
+def claim_devices(assumed: AssumedClaim) -> ClaimDevicesPlan:
+    """Return the devices that a claim would get."""
+    results = assumed.allocation.devices.results or ()
+    devices = (DevicePlan(each.request, each.driver, each.pool, each.device) for each in results)
+    return ClaimDevicesPlan(IN_MEMORY if assumed.extended else assumed.claim[1], tuple(devices))

@@ -1,0 +1,197 @@
+"""Harm: the score by which plans are compared, for a pod on a node and for a group on the cluster.
+
+KEP-5710 asks to minimize the cost of preemptions and leaves most of that cost open. Podium compares in this
+order, and less is better:
+
+1. The pods that are evicted beyond what PodDisruptionBudgets allow. Their owners asked for that limit.
+2. The highest priority among the victims (the KEP's N). A priority is a promise about order.
+3. For each priority from the highest: the work that is lost, then the pods, then their units. Work is counted
+   in accelerator-seconds since the start, or since the checkpoint that the workload declares (`CHECKPOINT`).
+   A device of a claim counts as an accelerator does, and once for all victims that share the claim: for the
+   highest priority among them, and then for the longest time. Accelerators are scarce, and simulated weeks
+   lose the least work with this order. Pods count before units, as in kube-scheduler's own choice of a node.
+4. The start of the victims of the highest priority. A later start is less harm.
+5. The pods that the recreated victims would preempt in turn (the KEP's second principle; see `choice`).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from podium.api.podrequests import is_device
+from podium.cluster.reader import Name
+from podium.planner.arrays import Int64s, Rows
+from podium.planner.preemption.outcome import HarmLevel, PlanHarm
+from podium.planner.preemption.units import Units
+from podium.planner.snapshot import Snapshot
+
+# The most accelerators and seconds that count for one pod. Sums over a cluster then fit 64 bits.
+_MOST_DEVICES, _MOST_SECONDS = 2**12, 2**31
+# Bits of a weight, for each priority: work above pods above units.
+_WORK, _COUNT = 80, 32
+
+
+class Level(NamedTuple):
+    """The victims of one priority; `work` is in accelerator-seconds."""
+
+    priority: int
+    work: int
+    pods: int
+    units: int
+
+
+class Harm(NamedTuple):
+    """The harm of one plan; `levels` come from the highest priority down.
+
+    `earliest` is the negative start (seconds) of the oldest pod among the victims of the highest priority.
+    """
+
+    violations: int
+    levels: tuple[Level, ...]
+    earliest: int
+
+    @property
+    def lost_seconds(self) -> int:
+        """The accelerator-seconds that are lost."""
+        return sum(level.work for level in self.levels)
+
+    @property
+    def highest(self) -> int | None:
+        """The highest priority among the victims (N), None if there is no victim."""
+        return self.levels[0].priority if self.levels else None
+
+    @property
+    def pods(self) -> int:
+        """The number of pods to evict."""
+        return sum(level.pods for level in self.levels)
+
+
+def plan_harm(harm: Harm) -> PlanHarm:
+    """Return the harm of a plan as it is reported."""
+    levels = tuple(HarmLevel(level.priority, level.units, level.pods) for level in harm.levels)
+    return PlanHarm(harm.violations, levels, harm.lost_seconds)
+
+
+def harm(units: Units, victims: Rows, violations: int, now: int) -> Harm:
+    """Return the harm of evicting units (by lead) at `now` (seconds)."""
+    levels, counted = [], set[Name]()
+    for priority in np.unique(units.priority[victims])[::-1].tolist():
+        here = victims[units.priority[victims] == priority]
+        rows = units.all_members(here)
+        shared = _work_on_shared(units, rows, np.zeros(len(rows), np.int64), now)[0]
+        lost = int(_work_of_pods(units, rows, now).sum())
+        # A claim of several victims counts with those of the highest priority.
+        lost += sum(work for claim, work in shared.items() if claim not in counted)
+        counted |= shared.keys()
+        levels.append(Level(priority, lost, len(rows), len(here)))
+    earliest = 0
+    if levels:
+        top = units.all_members(victims[units.priority[victims] == levels[0].priority])
+        earliest = -int(np.minimum(units.snapshot.start[top], now).min())
+    return Harm(violations, tuple(levels), earliest)
+
+
+def work_lost(units: Units, leads: Rows, now: int, *, with_surplus: bool = False) -> Int64s:
+    """Return the accelerator-seconds that the eviction of each unit loses; a core's may be `with_surplus`.
+
+    Units that share a claim lose the same work each.
+    """
+    rows, sizes = units.evicted_with(leads) if with_surplus else units.members_of(leads)
+    ends = np.cumsum(sizes)
+    sums = np.concatenate(([0], np.cumsum(_work_of_pods(units, rows, now))))
+    lost: Int64s = sums[ends] - sums[ends - sizes]
+    for at, shared in _work_on_shared(units, rows, np.repeat(np.arange(len(leads)), sizes), now).items():
+        lost[at] += sum(shared.values())
+    return lost
+
+
+def _work_of_pods(units: Units, rows: Rows, now: int) -> Int64s:
+    """Return the accelerator-seconds that each pod loses, without those of claims that pods may share."""
+    held = accelerators(units.snapshot, rows) + units.devices[rows]
+    work: Int64s = np.minimum(held, _MOST_DEVICES) * _seconds_lost(units, rows, now)
+    return work
+
+
+def _seconds_lost(units: Units, rows: Rows, now: int) -> Int64s:
+    seconds: Int64s = np.clip(now - units.work_since[rows], 0, _MOST_SECONDS)
+    return seconds
+
+
+def _work_on_shared(units: Units, rows: Rows, owners: Int64s, now: int) -> dict[int, dict[Name, int]]:
+    """Return the accelerator-seconds that pods lose by claim that pods may share, for each owner of pods.
+
+    Of the pods of an owner, the one with the longest time counts.
+    """
+    found: dict[int, dict[Name, int]] = defaultdict(dict)
+    at = np.flatnonzero(units.shares_claims[rows])
+    sharing = rows[at]
+    pods = zip(
+        sharing.tolist(), owners[at].tolist(), _seconds_lost(units, sharing, now).tolist(), strict=True
+    )
+    for row, owner, seconds in pods:
+        for each in units.snapshot.devices.held(row):
+            if each.shared:
+                work = each.devices * seconds
+                found[owner][each.claim] = max(found[owner].get(each.claim, 0), work)
+    return found
+
+
+def accelerators(snapshot: Snapshot, rows: Rows) -> Int64s:
+    """Return how many accelerators (of any resource that a node offers) each pod holds."""
+    held = np.zeros(len(rows), np.int64)
+    for name, at in snapshot.resource.items():
+        if is_device(name):
+            held += np.minimum(snapshot.requests[at][rows], _MOST_DEVICES)
+    return np.minimum(held, _MOST_DEVICES)
+
+
+class UnitWeights(NamedTuple):
+    """Integers for units: of two sets of units, the smaller sum is the lesser harm in steps 2 and 3.
+
+    `shared` has for each unit the numbers of the claims that several units share, and what each adds to the
+    unit's weight. In a sum over units such a claim counts once, with the most that it adds to any.
+    """
+
+    of_units: list[int]
+    shared: list[list[tuple[int, int]]]
+
+    def total(self, units: Iterable[int]) -> int:
+        """Return the sum over units, by position."""
+        total, claims = 0, dict[int, int]()
+        for at in units:
+            total += self.of_units[at]
+            for claim, weight in self.shared[at]:
+                counted = claims.get(claim, 0)
+                total -= min(counted, weight)
+                claims[claim] = max(counted, weight)
+        return total
+
+
+def weights(units: Units, leads: Rows, now: int) -> UnitWeights:
+    """Return the weights of units."""
+    priorities, level = np.unique(units.priority[leads], return_inverse=True)
+    shifts = [(_WORK + 2 * _COUNT) * each for each in range(len(priorities))]
+    sizes, work, levels = units.size[leads].tolist(), work_lost(units, leads, now).tolist(), level.tolist()
+    of_units = [
+        ((lost << 2 * _COUNT) + (size << _COUNT) + 1) << shifts[each]
+        for size, each, lost in zip(sizes, levels, work, strict=True)
+    ]
+    rows, members = units.members_of(leads)
+    found = _work_on_shared(units, rows, np.repeat(np.arange(len(leads)), members), now)
+    return UnitWeights(of_units, _shared_weights(found, [shifts[each] for each in levels]))
+
+
+def _shared_weights(found: dict[int, dict[Name, int]], shifts: Sequence[int]) -> list[list[tuple[int, int]]]:
+    """Return for each unit the claims that other units hold too, by number, with their weights."""
+    holders: dict[Name, list[int]] = defaultdict(list)
+    for at, works in found.items():
+        for claim in works:
+            holders[claim].append(at)
+    shared: list[list[tuple[int, int]]] = [[] for _ in shifts]
+    several = ((claim, units) for claim, units in holders.items() if len(units) > 1)
+    for number, (claim, units) in enumerate(several):
+        for at in units:
+            shared[at].append((number, (found[at][claim] << 2 * _COUNT) << shifts[at]))
+    return shared

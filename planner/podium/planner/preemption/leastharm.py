@@ -1,0 +1,350 @@
+"""Plans preemption in one domain with the least harm: the rules of `kep`, for a pod or a group.
+
+KEP-5710 removes all units of lower priority, places the preemptor, and reprieves the units that still fit. It
+leaves open where the preemptor is placed, and that decides how many units are evicted. Here the victims are
+found first (`search`), by the harm of their eviction. Then the preemptor is placed on the room that they
+leave. If more than resources can refuse a pod, the placement checks the victims. If it fails, units leave in
+order until a placement exists. Then units return, the most important first, where they still fit beside it.
+
+A cluster has a hundred thousand pods, and a search moves them one by one. So the units are a pool of arrays
+first. If there are many, the search uses only those on the nodes that are cheapest to free. It takes enough
+of them to leave several times the room needed.
+"""
+
+from bisect import bisect_left
+from typing import NamedTuple
+
+import numpy as np
+
+from podium.planner.arrays import Bools, Floats, Int64s, Rows
+from podium.planner.preemption.budgets import BudgetIndex
+from podium.planner.preemption.capacity import (
+    PodKind,
+    PodKinds,
+    PodUsage,
+    SliceDomains,
+    capacity,
+    slots,
+)
+from podium.planner.preemption.devicesearch import less_harm
+from podium.planner.preemption.dryrun import DryRun
+from podium.planner.preemption.harm import weights, work_lost
+from podium.planner.preemption.search import Candidate, Search
+from podium.planner.preemption.topology import Domain
+from podium.planner.preemption.unitarrays import NO_UNIT
+from podium.planner.preemption.units import Units
+
+# Of more pods than this, the search looks only at units on the nodes that are cheapest to free.
+_MANY = 4096
+# Those nodes have room for this many times the pods needed, and are at least this many.
+_TIMES, _NODES = 2, 64
+
+
+class UnitPool(NamedTuple):
+    """Units (`leads`, the most important first), and their pods on nodes that suit the preemptor.
+
+    Of each pod `owner` is the position of its unit, and `node` that of its node. `amounts` has one array for
+    each resource that the preemptor requests. `free` is the room by node with every unit in place.
+    """
+
+    leads: Rows
+    free: list[Int64s]
+    owner: Int64s
+    node: Int64s
+    amounts: list[Int64s]
+
+    def room(self, away: Bools) -> list[Int64s]:
+        """Return the room by node once the units `away` (by position) have left."""
+        here = away[self.owner]
+        rooms = [free.copy() for free in self.free]
+        for room, amounts in zip(rooms, self.amounts, strict=True):
+            np.add.at(room, self.node[here], amounts[here])
+        return rooms
+
+    def only(self, units: Bools) -> "UnitPool":
+        """Return the pool of these units (by position); the others stay in place."""
+        here = units[self.owner]
+        numbers = np.cumsum(units) - 1
+        return self._replace(
+            leads=self.leads[units],
+            owner=numbers[self.owner[here]],
+            node=self.node[here],
+            amounts=[amounts[here] for amounts in self.amounts],
+        )
+
+
+def pool_of(units: Units, leads: Rows, kinds: PodKinds) -> UnitPool:
+    """Return the pool of units, the most important first, around a preemptor."""
+    snapshot = units.snapshot
+    position = np.full(len(snapshot.alive), -1, np.int64)
+    position[kinds.nodes] = np.arange(len(kinds.nodes))
+    rows = units.all_members(leads)
+    owner = np.repeat(np.arange(len(leads)), units.size[leads])
+    node = position[units.node[rows]]
+    here = node >= 0
+    amounts = [snapshot.requests[at][rows[here]] for at in kinds.resources]
+    return UnitPool(leads, kinds.free(snapshot), owner[here], node[here], amounts)
+
+
+def narrowed(pool: UnitPool, units: Units, kinds: PodKinds, budgets: BudgetIndex, now: int) -> UnitPool:
+    """Return a pool that is small enough to search, with room for the preemptor if there was any."""
+    if len(pool.owner) <= _MANY:
+        return pool
+    pool = _within_budgets(pool, units, kinds, budgets)
+    pool = _of_least_priority(pool, units, kinds)
+    return _on_cheapest_nodes(pool, units, kinds, now)
+
+
+def candidates(
+    pool: UnitPool, units: Units, kinds: PodKinds, budgets: BudgetIndex, now: int
+) -> tuple[list[Candidate], list[int]]:
+    """Return the candidates of a search, and the disruptions left in each budget that they name."""
+    usage: list[list[PodUsage]] = [[] for _ in pool.leads]
+    pods = zip(*(amounts.tolist() for amounts in pool.amounts), strict=True)
+    for owner, node, amounts in zip(pool.owner.tolist(), pool.node.tolist(), pods, strict=True):
+        usage[owner].append((node, amounts))
+    charges, allowed = budgets.scarce(pool.leads, units)
+    useful = np.bincount(pool.owner, _usefulness(pool, kinds), len(pool.leads))
+    weighed = weights(units, pool.leads, now)
+    found = [
+        Candidate(*each)
+        for each in zip(
+            usage,
+            weighed.of_units,
+            units.priority[pool.leads].tolist(),
+            useful.tolist(),
+            charges,
+            _surplus(pool, units),
+            weighed.shared,
+            strict=True,
+        )
+    ]
+    return found, allowed
+
+
+def _surplus(pool: UnitPool, units: Units) -> list[list[int]]:
+    """Return the positions of the surplus of each unit."""
+    found: list[list[int]] = [[] for _ in pool.leads]
+    cores = units.core[pool.leads]
+    above = np.flatnonzero(cores != NO_UNIT).tolist()
+    if above:
+        position = {lead: at for at, lead in enumerate(pool.leads.tolist())}
+        for at in above:
+            # A pool with a core has all of its surplus, but it may have surplus without its core.
+            core = position.get(cores.item(at))
+            if core is not None:
+                found[core].append(at)
+    return found
+
+
+def _usefulness(pool: UnitPool, kinds: PodKinds) -> Int64s:
+    """Return for each pod roughly how many pods of the preemptor fit in its room.
+
+    Only resources that a node is short of count; if it is short of none, all requested ones count.
+    """
+    largest = max(kinds.kinds, key=lambda kind: kind.amounts)
+    least = np.full(len(pool.owner), np.inf)
+    short_of = np.full(len(pool.owner), np.inf)
+    for free, amounts, wanted in zip(pool.free, pool.amounts, largest.amounts, strict=True):
+        if not wanted:
+            continue
+        part = amounts / wanted
+        least = np.minimum(least, part)
+        short_of = np.where((free < wanted)[pool.node], np.minimum(short_of, part), short_of)
+    part = np.where(np.isinf(short_of), least, short_of)
+    return np.minimum(part, largest.most) * largest.nodes[pool.node]
+
+
+def _enough(pool: UnitPool, kinds: PodKinds, away: Bools) -> bool:
+    """Return whether there is room for all kinds, if each takes its share of the same nodes."""
+    room = pool.room(away)
+    places = [_places(room, kind, kinds) for kind in kinds.kinds]
+    if not all(places):
+        return False
+    return sum(kind.number / there for kind, there in zip(kinds.kinds, places, strict=True)) <= 1.0
+
+
+def _places(room: list[Int64s], kind: PodKind, kinds: PodKinds) -> int:
+    """Return how many pods of a kind have room, in slices if they are placed so."""
+    there = slots(room, kind)
+    return int(there.sum()) if kinds.slices is None else kinds.slices.in_slices(there)
+
+
+def _within_budgets(pool: UnitPool, units: Units, kinds: PodKinds, budgets: BudgetIndex) -> UnitPool:
+    """Return the units, the least important first, that budgets allow to evict, if they are enough."""
+    backwards = pool.leads[::-1]
+    numbers = np.repeat(np.arange(len(backwards)), units.size[backwards])
+    allowed = budgets.violations(units.all_members(backwards), numbers)[::-1] == 0
+    allowed = np.isin(pool.leads, units.without_held_cores(pool.leads[allowed]))
+    return pool.only(allowed) if not allowed.all() and _enough(pool, kinds, allowed) else pool
+
+
+def _of_least_priority(pool: UnitPool, units: Units, kinds: PodKinds) -> UnitPool:
+    """Return the units of the lowest priorities that are enough."""
+    priority = units.priority[pool.leads]
+    levels: list[int] = np.unique(priority).tolist()
+    # All levels are enough if any number is.
+    least = bisect_left(levels[:-1], True, key=lambda level: _enough(pool, kinds, priority <= level))
+    return pool.only(priority <= levels[least])
+
+
+def _on_cheapest_nodes(pool: UnitPool, units: Units, kinds: PodKinds, now: int) -> UnitPool:
+    """Return the units with a pod on the nodes that lose least for the room they give."""
+    if len(pool.owner) <= _MANY:
+        return pool
+    priority = units.priority[pool.leads]
+    levels, level = np.unique(priority, return_inverse=True)
+    # A unit outweighs all units of lower priority on its nodes; each of its pods has a share of the weight.
+    # Of one priority the work decides, then the number of pods.
+    work, size = work_lost(units, pool.leads, now), units.size[pool.leads]
+    share = 0.001 / size.max(initial=1) + work / max(int(work.max(initial=0)), 1) / size
+    loss = (share * 0.001 ** (len(levels) - 1 - level))[pool.owner]
+    lost = np.bincount(pool.node, loss, len(kinds.nodes))
+    empty = pool.room(np.ones(len(pool.leads), np.bool_))
+    chosen = np.zeros(len(kinds.nodes), np.bool_)
+    for kind in kinds.kinds:
+        there = slots(pool.free, kind)
+        gain = slots(empty, kind) - there
+        price = np.where(gain > 0, lost / np.maximum(gain, 1), np.inf)
+        order = np.argsort(price, kind="stable")
+        order = order[gain[order] > 0]
+        # All kinds may need the same nodes.
+        missing = max(kind.number - _places(pool.free, kind, kinds), 0) * _TIMES * len(kinds.kinds)
+        if kinds.slices is not None:
+            chosen |= _in_cheapest_domains(price, gain, kinds.slices, missing)
+            continue
+        width = int(np.searchsorted(np.cumsum(gain[order]), missing)) + 1
+        chosen[order[: max(width, _NODES)]] = True
+    kept = np.zeros(len(pool.leads), np.bool_)
+    kept[pool.owner[chosen[pool.node]]] = True
+    return pool.only(np.isin(pool.leads, units.with_surplus(pool.leads[kept])))
+
+
+def _in_cheapest_domains(price: Floats, gain: Int64s, slices: SliceDomains, missing: int) -> Bools:
+    """Return the nodes of the domains whose cheapest slice costs least, until enough places are gained."""
+    chosen = np.zeros(len(price), np.bool_)
+    domains = []
+    for number in range(int(slices.of.max(initial=-1)) + 1):
+        here = np.flatnonzero((slices.of == number) & (gain > 0))
+        here = here[np.argsort(price[here], kind="stable")]
+        width = int(np.searchsorted(np.cumsum(gain[here]), slices.size)) + 1
+        if len(here):
+            domains.append((float((price[here] * gain[here])[:width].sum()), here))
+    for _, here in sorted(domains, key=lambda each: each[0]):
+        if missing <= 0:
+            break
+        chosen[here] = True
+        missing -= int(gain[here].sum()) // slices.size * slices.size
+    return chosen
+
+
+# The number of placements in the binary search for the number of units that have to leave.
+_HALVINGS = 6
+
+
+class LeastHarmPlan(NamedTuple):
+    """The units to evict (`victims`, the most important first), and a placement once they have left."""
+
+    placed: dict[int, int]
+    victims: Rows
+
+
+def least_harm(
+    dry_run: DryRun,
+    budgets: BudgetIndex,
+    domain: Domain,
+    ordered: Rows,
+    now: int,
+    *,
+    only_room: bool,
+    effort: int,
+) -> LeastHarmPlan | None:
+    """Return the plan, None where the preemptor finds no place though all units have left.
+
+    `ordered` are the units that may go, the most important first. `only_room` says that nothing but resources
+    and nodes can refuse the preemptor in this domain. `effort` is that of the search.
+    """
+    one = domain.node is not None and not only_room
+    if (one or dry_run.has_pod_affinity) and _placed_without(dry_run, domain, ordered) is None:
+        # The KEP checks this first: no unit is evicted for a preemptor with affinity to a potential victim.
+        return None
+    found = _by_resources(dry_run, budgets, domain, ordered, now=now, effort=effort)
+    if found is not None and (placed := _placed_without(dry_run, domain, found)) is not None:
+        return LeastHarmPlan(placed, found)
+    if found is None and (only_room or dry_run.monotone):
+        return None
+    first = _by_leaving(dry_run, domain, ordered, found if found is not None else ordered[:0])
+    if first is None or not dry_run.needs_devices or not effort or len(first.victims) == 0:
+        return first
+    victims = less_harm(dry_run, budgets, domain, ordered, first.victims, now, effort=effort)
+    if victims is None:
+        return first
+    placed = _placed_without(dry_run, domain, victims)
+    return first if placed is None else LeastHarmPlan(placed, victims)
+
+
+def _by_resources(
+    dry_run: DryRun, budgets: BudgetIndex, domain: Domain, ordered: Rows, *, now: int, effort: int
+) -> Rows | None:
+    """Return the units to evict as far as resources decide, None if all are too few, or kinds too many."""
+    kinds, units = dry_run.kinds(domain), dry_run.units
+    if kinds is None:
+        return None
+    pool = narrowed(pool_of(units, ordered, kinds), units, kinds, budgets, now)
+    found, allowed = candidates(pool, units, kinds, budgets, now)
+    room = capacity(pool.room(np.ones(len(pool.leads), np.bool_)), kinds)
+    victims = Search(found, room, dry_run.preemptor.needed, allowed, dry_run.deadline, effort=effort).least()
+    return None if victims is None else pool.leads[victims]
+
+
+def _by_leaving(dry_run: DryRun, domain: Domain, ordered: Rows, first: Rows) -> LeastHarmPlan | None:
+    """Have units leave in order, those of `first` before all others, until the preemptor is placed.
+
+    Then they return, the most important first, if they do not block it.
+    """
+    leaving = np.concatenate([first, ordered[~np.isin(ordered, first)][::-1]])
+    enough = _units_to_remove(dry_run, domain, leaving, len(first))
+    if enough is None:
+        return None
+    gone = ordered[np.isin(ordered, leaving[:enough])]
+    with dry_run.trial():
+        dry_run.remove(gone)
+        placed = dry_run.place(domain)
+        assert placed is not None, "it was placed a moment ago"
+        stays = dry_run.reprieve(gone, placed)
+        return LeastHarmPlan(
+            placed, ordered[np.isin(ordered, dry_run.units.with_surplus(gone[~np.isin(gone, stays)]))]
+        )
+
+
+def _units_to_remove(dry_run: DryRun, domain: Domain, leaving: Rows, failed: int) -> int | None:
+    """Return how many units have to leave, None if all are too few, as `failed` of them are known to be."""
+
+    def fits(number: int) -> bool:
+        return _placed_without(dry_run, domain, leaving[:number]) is not None
+
+    if not fits(len(leaving)):
+        return None
+    low, high = failed, len(leaving)
+    step = max(failed // 2, 1)
+    while low + step < high:
+        if fits(low + step):
+            high = low + step
+            break
+        low, step = low + step, step * 4
+    for _ in range(_HALVINGS):
+        if high - low <= 1:
+            break
+        middle = (low + high) // 2
+        if fits(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _placed_without(dry_run: DryRun, domain: Domain, gone: Rows) -> dict[int, int] | None:
+    """Return the placement of the preemptor once these units have left, None if it finds no place."""
+    with dry_run.trial():
+        dry_run.remove(gone)
+        return dry_run.place(domain)

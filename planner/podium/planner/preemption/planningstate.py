@@ -1,0 +1,412 @@
+"""The data of an engine: the tables that every decision reads, updated by the events of one cluster.
+
+A decision tries pods and units on the snapshot, inside a trial that is undone. `engine` makes the decisions,
+and this package computes them from these tables.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+
+import numpy as np
+
+from podium.api.core import Namespace, PodDisruptionBudget, PriorityClass
+from podium.api.devices import ResourceClaim
+from podium.api.foreign import PodOwner
+from podium.api.groups import CompositeGroup, PodGroup
+from podium.api.membership import GroupKey, key_of, membership, parent_key
+from podium.api.podrequests import LATEST
+from podium.api.schedulable import Schedulable
+from podium.api.storage import VolumeAttachment
+from podium.cluster.reader import Child, ClusterReader, Name, name_of
+from podium.groups.topology import spread_topology
+from podium.groups.trees import leaves, root_key
+from podium.planner.arrays import Int32s, Rows
+from podium.planner.deadline import NEVER, Deadline
+from podium.planner.devices.plannedclaims import claim_key
+from podium.planner.placement import Placer
+from podium.planner.preemption.budgets import BudgetIndex
+from podium.planner.preemption.choice import Chooser, Chosen
+from podium.planner.preemption.decision import DecisionCache
+from podium.planner.preemption.domain import DomainPlanner
+from podium.planner.preemption.dryrun import DryRun
+from podium.planner.preemption.harm import Harm, harm
+from podium.planner.preemption.intents import Intents, is_leaving, stored_nomination
+from podium.planner.preemption.nodes import NodeTable
+from podium.planner.preemption.nominations import Nominations
+from podium.planner.preemption.protection import daemon_set
+from podium.planner.preemption.search import EFFORT
+from podium.planner.preemption.target import PlacementTarget, PreemptorPods
+from podium.planner.preemption.treeplans import TreePlanner
+from podium.planner.preemption.unitrules import UnitRule, root_of, unit_rule, whole_of
+from podium.planner.preemption.units import GroupIndex, Units
+from podium.planner.scores import UPSTREAM
+from podium.planner.semantics import Semantics
+from podium.planner.settings import Budgets, Settings
+from podium.planner.snapshot import Snapshot
+from podium.planner.volumes.index import discard
+
+
+class PlanningState:
+    """Follows a State (pass `apply` to State.observe); `minor` is the arithmetic of requests.
+
+    `intents` are a live scheduler's own decisions, which take precedence over statuses; other engines have
+    none.
+    """
+
+    def __init__(
+        self,
+        view: ClusterReader,
+        settings: Settings | None = None,
+        minor: int = LATEST,
+        intents: Intents | None = None,
+    ) -> None:
+        self.view = view
+        self.settings = settings or Settings()
+        self.snapshot = Snapshot(minor, lambda: view.unread)
+        own = self.settings.semantics is Semantics.KEP
+        self.placer = Placer(
+            self.snapshot,
+            view.namespaces,
+            self.settings.strategy,
+            self.settings.reserved,
+            self.settings.weights if own else UPSTREAM,
+            by_hash=own,
+            own_rules=own,
+        )
+        self.budgets = BudgetIndex(self.snapshot, None if intents is None else intents.disruptions)
+        self._groups = GroupIndex[GroupKey]()
+        # The groups of each set that spreads over domains, by namespace and name of the set.
+        self._spread_sets: dict[tuple[str, str], set[GroupKey]] = {}
+        # By the UID of the DaemonSet that pods name as their controller.
+        self._daemons = GroupIndex[str]()
+        self._grouped = unit_rule(self.settings.semantics, for_group=False).member_priority
+        self._native = view.native_served
+        self._units: dict[UnitRule, tuple[Units, NodeTable]] = {}
+        self._intents = intents
+        self._leaving = is_leaving if intents is None else intents.leaving
+        self._refusal = _no_refusal if intents is None else intents.failed_evictions.why
+        nominated_node = stored_nomination if intents is None else intents.nomination
+        self._nominated = Nominations(self.snapshot, nominated_node, self.priority_of)
+        self._cache = DecisionCache()
+        # The groups and device claims that changed since `catch_up`. Any number of pods may depend on one.
+        self._changed_groups: set[GroupKey] = set()
+        self._changed_claims: set[Name] = set()
+        self._planning = False
+        self.snapshot.observe(self._moved, many=self._moved_many)
+        for obj in _objects(view):
+            self.apply(None, obj)
+        for group in view.groups.values():
+            self._note_set(None, group)
+        self.catch_up()
+
+    def apply(self, before: object, after: object) -> None:
+        """Apply one change of an object; all pods of a group or claim wait for `catch_up`."""
+        changed = before if after is None else after
+        if isinstance(changed, Schedulable):
+            self._apply_pod(changed, before, after)
+            return
+        if isinstance(changed, PodOwner):
+            self._apply_owner(_uid(before), _uid(after))
+            return
+        if isinstance(changed, VolumeAttachment):
+            self._apply_attachment(before, after)
+            return
+        self._cache.clear()
+        self.snapshot.apply(before, after)
+        match changed:
+            case PodGroup():
+                self._note_set(before, after)
+                self._note_trees(before, after)
+            case CompositeGroup():
+                self._note_trees(before, after)
+            case PodDisruptionBudget():
+                self.budgets.apply(_budget(before), _budget(after))
+            case PriorityClass():
+                for units, _ in self._units.values():
+                    units.mark_all_changed()
+            case Namespace():
+                self.placer.reload_namespaces()
+            case ResourceClaim() as claim:
+                self._changed_claims.add(claim_key(claim))
+            case _:
+                pass
+
+    def catch_up(self) -> None:
+        """Compute again what the groups, trees and claims decide that changed: one walk for many changes.
+
+        Call it before a decision.
+        """
+        self.snapshot.catch_up()
+        claims, self._changed_claims = self._changed_claims, set()
+        for claim in claims:
+            # The devices that its pods hold.
+            self._touch(self.snapshot.devices.users(claim))
+        groups, self._changed_groups = self._changed_groups, set()
+        below = {key_of(leaf) for key in groups for leaf in leaves(self.view, key)}
+        # A group that is gone still has members.
+        for key in below | groups:
+            rows = self._groups.rows.get(key, ())
+            self._touch(rows)
+            for row in rows:
+                self._nominated.update(row)
+
+    @property
+    def nominations(self) -> Nominations:
+        """The pending pods that hold room on a node."""
+        return self._nominated
+
+    def nomination(self, row: int) -> str:
+        """Return the node reserved for a pod; empty for none, and for a pod that is assumed on a node."""
+        return self._nominated.node_of(row)
+
+    def nominated_on(self, node_row: int) -> list[int]:
+        """Return the pending pods for which a node is reserved, by row."""
+        return [row for row in self._nominated.on(node_row) if self.snapshot.node.item(row) < 0]
+
+    def priority_of(self, row: int) -> int:
+        """Return the priority of a pending pod: its group's if the rules know groups, or its own."""
+        key = self._groups.group_of.get(row)
+        group = self.view.groups.get(key) if key is not None and self._grouped else None
+        counting = self.snapshot.pod_at(row).spec if group is None else self.root_of(group)
+        return counting.priority or 0
+
+    def root_of(self, group: Child) -> Child:
+        """Return the root of a group's tree, or the group itself if it is in none."""
+        return root_of(self.view, group, self.settings.semantics)
+
+    def whole_of(self, group: PodGroup) -> Child | None:
+        """Return the group that is evicted as a whole with a group, None if each pod is a unit."""
+        return whole_of(self.view, group, self.settings.semantics)
+
+    def units(self, *, for_group: bool, now: int, deadline: Deadline = NEVER) -> tuple[Units, NodeTable]:
+        """Return the units of victims for a preemptor (pod or group), and the table of their nodes.
+
+        Results from before a passed deadline are kept: the next call continues from there.
+        """
+        self.catch_up()
+        rule = unit_rule(self.settings.semantics, for_group=for_group)
+        found = self._units.get(rule)
+        if found is None:
+            units = Units(
+                *(self.view, self.snapshot, self._groups, rule, self.settings, self._leaving, self._refusal)
+            )
+            found = self._units[rule] = (units, NodeTable(units))
+        if self._intents is not None:
+            self._intents.disruptions.expire(now)
+            over = self._intents.failed_evictions.expire(now)
+            self._touch([row for each in over if (row := self.snapshot.row_of(*each)) is not None])
+        units, table = found
+        table.refresh(units.refresh(deadline), now)
+        return found
+
+    def chooser(
+        self, preemptor: PreemptorPods, now: int, deadline: Deadline = NEVER, effort: int = EFFORT
+    ) -> Chooser:
+        """Return the chooser of a domain for a preemptor, on the snapshot as it is at the moment.
+
+        `effort` is that of the search for the least harm.
+        """
+        rule = unit_rule(self.settings.semantics, for_group=preemptor.group)
+        units, table = self._units[rule]
+        dry_run = DryRun(self.placer, units, preemptor, self.settings.semantics, deadline)
+        planner_of = DomainPlanner if preemptor.tree is None else TreePlanner
+        planner = planner_of(dry_run, self.budgets, self.settings, now, effort)
+        # The pods that victims would preempt in turn are an estimate.
+        recreated = partial(self.chooser, now=now, deadline=deadline, effort=0)
+        return Chooser(planner, self.placer, table, self.budgets, recreated=recreated)
+
+    def harm(self, chosen: Chosen, units: Units, now: int) -> Harm:
+        """Return the harm of a preemption decided at `now` (seconds), whatever the semantics.
+
+        `units` are those it was decided with; no object may have changed since.
+        """
+        found = chosen.found
+        if isinstance(found.cost, Harm):
+            return found.cost
+        return harm(units, found.victims, self.violations(units, found.victims), now)
+
+    def violations(self, units: Units, leads: Rows) -> int:
+        """Return how many pods of units (by lead) exceed their budgets if all of the units are evicted."""
+        numbers = np.repeat(np.arange(len(leads)), units.size[leads])
+        return int(self.budgets.violations(units.all_members(leads), numbers).sum())
+
+    def charges(self, pods: Iterable[Name]) -> dict[Name, int]:
+        """Return how many disruptions an eviction of these pods takes from each budget, by name.
+
+        Budgets count a pod that is being deleted already.
+        """
+        rows = np.array([self.snapshot.pod_row[pod] for pod in pods], np.intp)
+        return self.budgets.charges(rows[~self.snapshot.terminating[rows]])
+
+    def forbids(self, units: Units, leads: Rows) -> bool:
+        """Return whether budgets are strict, and one forbids evicting all of these units (by lead)."""
+        return self.settings.budgets is Budgets.STRICT and self.violations(units, leads) > 0
+
+    @contextmanager
+    def _trying(self, deadline: Deadline = NEVER) -> Iterator[None]:
+        """Undo at its end the moves in this block; the units are not notified of them.
+
+        The filters of devices raise DecisionTimeoutError after the deadline.
+        """
+        self._planning = True
+        self.placer.drop_idle()
+        devices = self.placer.chain.devices
+        devices.deadline = deadline
+        try:
+            with self.snapshot.trial():
+                yield
+        finally:
+            devices.deadline = NEVER
+            self._planning = False
+            self.placer.chain.nominated.clear()
+
+    def _nominate(self, priority: int, rows: Collection[int]) -> None:
+        """Count pods of no lower priority, except `rows`, on the nodes that are reserved for them."""
+        pods, nodes = self._nominated.holding(priority, rows)
+        self._assume_nominated(pods, nodes)
+
+    def _assume_nominated(self, pods: Rows, nodes: Int32s) -> None:
+        """Count nominated pods on nodes during a trial."""
+        if len(pods):
+            self.snapshot.assume_many(pods, nodes)
+            self.placer.chain.nominated.assume_all(pods)
+
+    def _apply_pod(self, pod: Schedulable, before: object, after: object) -> None:
+        """Apply a change of a pod."""
+        snapshot = self.snapshot
+        had = snapshot.pod_row.get(name_of(pod))
+        concerned = self._concerns(had)
+        snapshot.apply(before, after)
+        if self._intents is not None:
+            self._intents.follow(_pod(before), _pod(after))
+        row = snapshot.pod_row.get(name_of(pod))
+        if row is not None:
+            self._daemons.set_group(row, daemon_set(pod))
+            self._regroup(row, membership(pod, native_served=self._native))
+            self._nominated.update(row)
+        elif had is not None:
+            self._nominated.update(had)
+            self._daemons.set_group(had, None)
+            self._regroup(had, None)
+        # Decisions on other pods do not depend on a pod that only waits.
+        if concerned or self._concerns(row):
+            self._cache.clear()
+
+    def _apply_attachment(self, before: object, after: object) -> None:
+        """Apply a change of an attachment; there are as many as binds, and most limit no pod."""
+        limited = self.placer.chain.attach_limits.limited
+        if limited(before) or limited(after):
+            # A slot that is taken makes no room.
+            (self._cache.clear_plans if before is None else self._cache.clear)()
+        self.snapshot.apply(before, after)
+
+    def spread_peers(self, group: PodGroup) -> tuple[Rows, ...]:
+        """Return the pods (rows) of each other group in the set of a group."""
+        name = spread_topology(group)[1]
+        if not name:
+            return ()
+        peers = self._spread_sets.get((group.ref.namespace, name), set()) - {key_of(group)}
+        return tuple(np.array(sorted(self._groups.rows.get(key, ())), np.intp) for key in sorted(peers))
+
+    def with_peers(self, found: PlacementTarget) -> PlacementTarget:
+        """Return a target with the peers of its group, and of the groups of its parts."""
+        peers = self.spread_peers(found.group) if isinstance(found.group, PodGroup) else ()
+        if not peers and not found.parts:
+            return found
+        return found._replace(peers=peers, parts=tuple(map(self.with_peers, found.parts)))
+
+    def _note_trees(self, *changed: object) -> None:
+        """Record a group that came, changed or is gone, and the root of its tree.
+
+        If it is gone, its children have another root than before.
+        """
+        for group in changed:
+            if isinstance(group, PodGroup | CompositeGroup):
+                key = key_of(group)
+                self._changed_groups |= {key, root_key(self.view, parent_key(group) or key)}
+
+    def _note_set(self, before: object, after: object) -> None:
+        """Record the set in which a group spreads."""
+        if (left := _spread_set(before)) is not None:
+            discard(self._spread_sets, *left)
+        if (joined := _spread_set(after)) is not None:
+            name, key = joined
+            self._spread_sets.setdefault(name, set()).add(key)
+
+    def _apply_owner(self, before: str, after: str) -> None:
+        """Apply a change of an owner of pods, by UID (empty for none): only its existence matters."""
+        if before != after:
+            self._cache.clear()
+            for uid in (before, after):
+                self._touch(self._daemons.rows.get(uid, ()))
+
+    def _concerns(self, row: int | None) -> bool:
+        """Return whether a pod counts in decisions on others: on a node, as a member, or by a nomination."""
+        if row is None:
+            return False
+        return (
+            self.snapshot.node.item(row) >= 0
+            or row in self._groups.group_of
+            or bool(self._nominated.node_of(row))
+        )
+
+    def _regroup(self, row: int, key: GroupKey | None) -> None:
+        """Record a pod's group, and mark its unit and its former unit as changed."""
+        left = self._groups.group_of.get(row)
+        self._groups.set_group(row, key)
+        self._touch((row,))
+        if left is None or left == key:
+            return
+        rows, group = self._groups.rows.get(left, ()), self.view.groups.get(left)
+        # One remaining member is enough, because a group is computed as a whole.
+        self._touch(islice(rows, 1))
+        if not rows and group is not None and group.composite:
+            self._changed_groups.add(root_key(self.view, left))
+
+    def _touch(self, rows: Iterable[int]) -> None:
+        for units, _ in self._units.values():
+            units.mark_changed(rows)
+
+    def _moved(self, pod_row: int, _shape_id: int, _node_row: int, _sign: int) -> None:
+        if not self._planning:
+            self._cache.clear()
+            self._touch((pod_row,))
+
+    def _moved_many(self, pod_rows: Rows, _shape_ids: Int32s, _node_rows: Int32s, _sign: int) -> None:
+        if not self._planning:
+            self._cache.clear()
+            self._touch(pod_rows.tolist())
+
+
+def _objects(view: ClusterReader) -> Iterator[object]:
+    """Yield the objects of a snapshot; objects that others refer to come first."""
+    drivers = (view.storage_classes, view.csi_drivers, view.csi_nodes)
+    storage = (*drivers, view.storage_capacities, view.attachments)
+    devices = (view.device_classes, view.resource_slices, view.resource_claims)
+    yield from view.groups.values()
+    for index in (*storage, *devices, view.volumes, view.claims, view.nodes, view.pods, view.budgets):
+        yield from index.values()
+
+
+def _no_refusal(_pod: Schedulable) -> str:
+    return ""
+
+
+def _pod(obj: object) -> Schedulable | None:
+    return obj if isinstance(obj, Schedulable) else None
+
+
+def _spread_set(obj: object) -> tuple[tuple[str, str], GroupKey] | None:
+    """Return the namespace and the name of the set in which a group spreads, and the group's key."""
+    name = spread_topology(obj)[1] if isinstance(obj, PodGroup) else ""
+    return ((obj.ref.namespace, name), key_of(obj)) if isinstance(obj, PodGroup) and name else None
+
+
+def _uid(owner: object) -> str:
+    return (owner.metadata.uid or "") if isinstance(owner, PodOwner) else ""
+
+
+def _budget(obj: object) -> PodDisruptionBudget | None:
+    return obj if isinstance(obj, PodDisruptionBudget) else None

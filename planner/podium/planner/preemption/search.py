@@ -1,0 +1,313 @@
+"""Searches for the units whose eviction does the least harm while the preemptor has room.
+
+It begins with all units removed and reprieves as many as it can, the most important first. That is the
+reprieve of KEP-5710, but without a placement that was fixed before. Then it improves the result by exchanges.
+An exchange evicts one more unit, or all units of a node, and reprieves others with a larger weight. The
+number of steps is bounded by a number and not by time, so the same cluster has the same answer.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+from podium.planner.deadline import Deadline
+from podium.planner.preemption.capacity import PodCapacity, PodUsage
+
+# How many pods are moved to improve a plan. A pod takes a microsecond.
+EFFORT = 25_000
+# The same for a plan on one node, of which a lone pod has several made.
+NODE_EFFORT = 3_000
+# More units than this return in runs if the preemptor has several kinds of pods.
+_RUNS = 512
+# Several kinds of pods get no further start after this many times the effort.
+_STARTS = 2
+# The parts of a pod in which usefulness is counted where it divides weights, which no float can hold.
+_SHARE = 1_024
+
+
+class Candidate(NamedTuple):
+    """A potential victim: the resources of its pods on nodes of the preemptor, and its weight.
+
+    `weight` and `shared` are those of `harm.weights`. `charges` are numbers of pods by budget. `useful` is
+    roughly the number of the preemptor's pods that it makes room for. `surplus` are the positions of
+    candidates that are evicted with it.
+    """
+
+    usage: Sequence[PodUsage]
+    weight: int
+    priority: int
+    useful: float
+    charges: Sequence[tuple[int, int]] = ()
+    surplus: Sequence[int] = ()
+    shared: Sequence[tuple[int, int]] = ()
+
+
+class Search:
+    """One search; `allowed` is the number of disruptions that each budget still allows."""
+
+    def __init__(
+        self,
+        candidates: Sequence[Candidate],
+        capacity: PodCapacity,
+        needed: int,
+        allowed: Sequence[int],
+        deadline: Deadline,
+        *,
+        effort: int = EFFORT,
+    ) -> None:
+        """`capacity` is that with all candidates gone. Without `effort` the first plan is the answer."""
+        self._max_effort = effort
+        self._candidates = candidates
+        self._capacity = capacity
+        self._needed = needed
+        self._deadline = deadline
+        self._evicted = set(range(len(candidates)))
+        self._core_of = {above: at for at, each in enumerate(candidates) for above in each.surplus}
+        self._allowed = list(allowed)
+        self._violations = 0
+        self._weight = 0
+        # By claim, the weights that evicted units have for it.
+        self._of_claims: dict[int, list[int]] = defaultdict(list)
+        self._effort = 0
+        for each in candidates:
+            self._count(each, 1)
+
+    def least(self) -> list[int] | None:
+        """Return the positions of the units to evict, None where all of them do not make enough room."""
+        if self._capacity.pod_count() < self._needed:
+            return None
+        found = self._best_reprieve()
+        self._set(found)
+        if self._capacity.unlimited:
+            self._effort = 0
+        self._improve()
+        return self._victims()
+
+    @property
+    def _score(self) -> tuple[int, int]:
+        return self._violations, self._weight
+
+    def _best_reprieve(self) -> list[int]:
+        """Return what is left to evict after the best of several ways to give units back."""
+        positions = range(len(self._candidates))
+        by_weight = sorted(positions, key=self._by_weight)
+        by_use = sorted(positions, key=self._by_use)
+        by_price = sorted(positions, key=self._by_price)
+        useless = sorted(by_weight, key=lambda at: self._candidates[at].useful)
+        by_charge = sorted(positions, key=self._by_charge)
+        # Where budgets are short, their units return first, those that make least room before others.
+        starts: list[tuple[list[int], list[int]]] = [([], by_weight), ([], by_use), ([], by_price)]
+        if not self._max_effort:
+            starts = starts[:1]
+        elif self._allowed:
+            orders = (by_weight, by_use, by_price)
+            starts += [(first, order) for first in (by_weight, useless, by_charge) for order in orders]
+        best: tuple[tuple[int, int], list[int]] | None = None
+        for first, order in starts:
+            self._set(positions)
+            self._reprieve_for_budgets(first)
+            self._reprieve(order)
+            if best is None or self._score < best[0]:
+                best = self._score, self._victims()
+            if not self._capacity.unlimited and self._effort >= _STARTS * self._max_effort:
+                # Packing many nodes takes as long as moving hundreds of pods.
+                break
+        assert best is not None
+        return best[1]
+
+    def _reprieve_for_budgets(self, order: Iterable[int]) -> None:
+        """Return back units, in order, as long as they take a budget beyond what it allows."""
+        for at in order:
+            if not self._violations:
+                return
+            if at in self._evicted and any(
+                self._allowed[budget] < 0 for budget, _ in self._candidates[at].charges
+            ):
+                self._try_reprieve(at)
+
+    def _reprieve(self, order: Sequence[int]) -> None:
+        """Return back every unit, in order, without which there is room enough."""
+        if not self._capacity.unlimited and len(order) > _RUNS:
+            self._reprieve_in_runs([at for at in order if at in self._evicted])
+            return
+        for at in order:
+            if at in self._evicted and self._try_reprieve(at):
+                # Surplus that came before its core in the order had to wait for it.
+                self._reprieve([each for each in self._candidates[at].surplus if each in self._evicted])
+
+    def _reprieve_in_runs(self, order: Sequence[int]) -> None:
+        """Do the same with few packings: many units return at once, and equal ones are refused at once.
+
+        Room only gets less, so units that return together would nearly always also return one by one, and a
+        unit equal to one that was refused would be refused. A packing is no proof of either.
+        """
+        refused: set[tuple[PodUsage, ...]] = set()
+        first, size = 0, 1
+        while first < len(order):
+            run = order[first : first + size]
+            if size > 1 and not any(self._candidates[at].surplus or at in self._core_of for at in run):
+                returned = self._try_reprieve_all(run)
+                first += len(run) if returned else 0
+                size = size * 2 if returned else size // 2
+                continue
+            at, usage = order[first], tuple(self._candidates[order[first]].usage)
+            returned = at in self._evicted and usage not in refused and self._try_reprieve(at)
+            if returned:
+                self._reprieve([each for each in self._candidates[at].surplus if each in self._evicted])
+            elif at in self._evicted and self._core_of.get(at) not in self._evicted:
+                refused.add(usage)
+            first, size = first + 1, 2 if returned else 1
+
+    def _try_reprieve_all(self, run: Sequence[int]) -> bool:
+        """Return units back if there is room enough without all of them."""
+        self._deadline.enforce()
+        self._effort += self._capacity.step
+        for at in run:
+            self._put_back(at)
+        if self._capacity.pod_count() >= self._needed:
+            return True
+        for at in run:
+            self._evict(at)
+        return False
+
+    def _try_reprieve(self, at: int) -> bool:
+        if self._core_of.get(at) in self._evicted:
+            return False
+        self._deadline.enforce()
+        self._effort += self._capacity.step
+        self._put_back(at)
+        if self._capacity.pod_count() >= self._needed:
+            return True
+        self._evict(at)
+        return False
+
+    def _improve(self) -> None:
+        """Exchange units for others while that makes the harm less."""
+        while self._effort < self._max_effort and self._exchanged():
+            pass
+
+    def _exchanged(self) -> bool:
+        """Make the first exchange that lessens the harm; return whether there is one within the effort."""
+        for group, pair in self._groups():
+            if self._effort >= self._max_effort:
+                break
+            if self._exchange(group, pair=pair):
+                return True
+        return False
+
+    def _groups(self) -> Iterator[tuple[list[int], bool]]:
+        """Yield sets of units to take instead of others, and whether it is two.
+
+        These are each one, all of a node or of a slice's domain, and every two.
+        """
+        top = max((self._candidates[at].priority for at in self._evicted), default=None)
+        if top is None:
+            return
+        staying = [
+            at
+            for at, each in enumerate(self._candidates)
+            if at not in self._evicted and (self._violations or each.priority <= top)
+        ]
+        staying.sort(key=self._by_price, reverse=True)
+        yield from (([at], False) for at in staying)
+        for area in self._capacity.areas:
+            by_area: dict[int, list[int]] = {}
+            for at in staying:
+                for number in sorted({area(node) for node, _ in self._candidates[at].usage}):
+                    by_area.setdefault(number, []).append(at)
+            several = [each for each in by_area.values() if len(each) > 1]
+            several.sort(key=lambda each: sum(self._candidates[at].weight for at in each))
+            yield from ((each, False) for each in several)
+        yield from ((list(each), True) for each in combinations(staying, 2))
+
+    def _exchange(self, group: list[int], *, pair: bool) -> bool:
+        """Take a set of units and give back what that makes needless; undo it unless the harm is less."""
+        score, room = self._score, self._capacity.pod_count()
+        above = (each for at in group for each in self._candidates[at].surplus if each not in self._evicted)
+        group = list(dict.fromkeys([*group, *above]))
+        for at in group:
+            self._evict(at)
+        if pair and self._capacity.pod_count() == room and self._capacity.additive:
+            # Two that make room for no pod more rarely let a third return.
+            for at in group:
+                self._put_back(at)
+            return False
+        taken = self._victims()
+        before = sorted(self._evicted.difference(group))
+        self._effort += len(taken)
+        # The units evicted before return first, or only the costliest of them returns before the set does.
+        costliest = sorted(before, key=self._by_weight)[:1]
+        by_use = [*sorted(before, key=self._by_use), *sorted(group, key=self._by_use)]
+        attempts: list[tuple[list[int], list[int]]] = [
+            ([], [*sorted(before, key=self._by_weight), *sorted(group, key=self._by_weight)]),
+            ([], by_use),
+        ]
+        if len(group) > 1:
+            attempts.append(([], [*costliest, *sorted(group, key=self._by_use), *by_use]))
+        if self._violations:
+            attempts += [(before, by_use), (taken, by_use)]
+        for first, order in attempts:
+            self._reprieve_for_budgets(sorted(first, key=lambda at: self._candidates[at].useful))
+            self._reprieve(order)
+            if self._score < score:
+                return True
+            self._set(taken)
+        self._set(before)
+        return False
+
+    def _by_weight(self, at: int) -> tuple[float, ...]:
+        return (-self._candidates[at].weight,)
+
+    def _by_price(self, at: int) -> tuple[float, ...]:
+        one = self._candidates[at]
+        return -one.priority, -one.weight * _SHARE // (1 + int(one.useful * _SHARE))
+
+    def _by_charge(self, at: int) -> tuple[float, ...]:
+        one = self._candidates[at]
+        return -sum(pods for _, pods in one.charges) / (one.useful + 1e-3), -one.weight
+
+    def _by_use(self, at: int) -> tuple[float, ...]:
+        one = self._candidates[at]
+        return -one.priority, one.useful, -one.weight
+
+    def _victims(self) -> list[int]:
+        return sorted(self._evicted)
+
+    def _set(self, victims: Iterable[int]) -> None:
+        wanted = set(victims)
+        for at in sorted(self._evicted - wanted):
+            self._put_back(at)
+        for at in sorted(wanted - self._evicted):
+            self._evict(at)
+
+    def _evict(self, at: int) -> None:
+        one = self._candidates[at]
+        self._evicted.add(at)
+        self._capacity.remove(one.usage)
+        self._effort += len(one.usage)
+        self._count(one, 1)
+
+    def _put_back(self, at: int) -> None:
+        one = self._candidates[at]
+        self._evicted.discard(at)
+        self._capacity.restore(one.usage)
+        self._effort += len(one.usage)
+        self._count(one, -1)
+
+    def _count(self, one: Candidate, sign: int) -> None:
+        self._weight += sign * one.weight
+        for claim, weight in one.shared:
+            weights = self._of_claims[claim]
+            self._weight += _counted_twice(weights)
+            (weights.append if sign > 0 else weights.remove)(weight)
+            self._weight -= _counted_twice(weights)
+        for budget, pods in one.charges:
+            before = self._allowed[budget]
+            after = self._allowed[budget] = before - sign * pods
+            self._violations += max(-after, 0) - max(-before, 0)
+
+
+def _counted_twice(weights: Sequence[int]) -> int:
+    """Return how much the weights of a claim are more than the largest, which alone counts."""
+    return sum(weights) - max(weights, default=0)

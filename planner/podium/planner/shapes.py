@@ -1,0 +1,392 @@
+"""The part of a pod that decides where it may go, in one canonical and hashable form that its copies share.
+
+A cluster of a hundred thousand pods has a few hundred shapes. So everything that is read from manifests
+(selectors, terms, claims, sums) is computed once for each shape. Every cache of a filter is by shape. Two
+spellings of the same constraint are one shape where that costs nothing: order, defaults, matchLabels.
+
+Constraints that Podium cannot evaluate are in `missing`, by name and in words for a reader. Such a pod counts
+on its node, but is not placed. Defaults that an API server fills in are filled in here too, for pods that
+come from files.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from podium.api import schedulable as api
+from podium.api.membership import membership
+from podium.api.podrequests import LATEST, UnusableQuantity, pod_requests, resized
+from podium.api.schedulable import Schedulable, Taint, Volume
+from podium.api.selectors import (
+    Labels,
+    NodeRequirement,
+    Requirement,
+    Selector,
+    conjoined,
+    node_terms,
+    selector_of,
+)
+from podium.api.volumereach import Alternatives
+from podium.planner.devices.index import DeviceIndex
+from podium.planner.devices.needs import ClaimNeed, ExtendedNeeds
+from podium.planner.features import required as required_features
+from podium.planner.volumes.attachments import (
+    Attachment,
+    RequiredDriver,
+    attachments_of,
+    required_drivers,
+)
+from podium.planner.volumes.bindables import DelayedClaim
+from podium.planner.volumes.claims import claims_refusal
+from podium.planner.volumes.exclusive import Disk, disks_of, exclusive_claims
+from podium.planner.volumes.index import Volumes
+from podium.planner.volumes.reach import Reach, reach
+
+T = TypeVar("T")
+# JSON has integers of any size, where MessagePack has 64 bits; both take the same time.
+_ENCODER = msgspec.json.Encoder()
+
+
+class ShapeToleration(NamedTuple):
+    """A toleration; an empty key or effect matches all of them."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Return whether the toleration covers a taint; operators behind a gate (Lt, Gt) tolerate nothing."""
+        if self.effect not in ("", taint.effect or "") or self.key not in ("", taint.key or ""):
+            return False
+        return self.operator == "Exists" or (self.operator == "Equal" and self.value == (taint.value or ""))
+
+
+class HostPort(NamedTuple):
+    """A host port that a pod takes; the address 0.0.0.0 takes it on all addresses."""
+
+    protocol: str
+    ip: str
+    port: int
+
+
+class PodTerm(NamedTuple):
+    """Other pods by namespace (by name, or by its labels) and by label; without a selector, none of them."""
+
+    namespaces: frozenset[str]
+    namespace_selector: Selector | None
+    selector: Selector | None
+    topology_key: str
+
+    def matches(self, namespace: str, namespace_labels: Labels, labels: Labels) -> bool:
+        """Return whether the term selects a pod of a namespace."""
+        within = namespace in self.namespaces or (
+            self.namespace_selector is not None and self.namespace_selector.matches(namespace_labels)
+        )
+        return within and self.selector is not None and self.selector.matches(labels)
+
+
+class SpreadConstraint(NamedTuple):
+    """A limit on the difference in the number of selected pods between domains of a topology key."""
+
+    max_skew: int
+    topology_key: str
+    selector: Selector | None
+    min_domains: int = 1
+    honor_affinity: bool = True
+    honor_taints: bool = False
+
+
+class Shape(NamedTuple):
+    """Everything that decides where a pod may go; equal for the copies of a pod.
+
+    Of `labels` a snapshot keeps what selectors distinguish (see `labels`); `labelled` pods have some.
+
+    `requests` are in milli cpu and units (see `podium.api.podrequests`), `scored` is (milli cpu, bytes) for
+    scores. One term of `node_required` must match; None requires nothing. `features` are those that a node
+    must declare (see `features`). `preferred_pods` have a negative weight if the pods are to be avoided.
+    `node_name` is set by a caller that plans for a pod that names a node it is not on yet.
+
+    `refused` says why the pod's claims keep it from every node, empty if they do not. `volumes` and `zones`
+    hold alternatives for every bound volume, and each volume's must be met; `volume_missing` says that one
+    does not exist. The `delayed` claims get a volume when the pod gets a node; `in_group` says that the pod
+    has such claims and is a member of a group. No other pod may use the `exclusive_claims` and, on the same
+    node, the `disks`. The `attachments` count towards limits of nodes. A node must have those of the
+    `required_drivers` whose CSIDriver says so. A class provides the `extended` resources where no device
+    plugin does.
+    """
+
+    namespace: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    requests: tuple[tuple[str, int], ...] = ()
+    scored: tuple[int, int] = (0, 0)
+    node_name: str | None = None
+    selector: tuple[tuple[str, str], ...] = ()
+    node_required: tuple[NodeRequirement, ...] | None = None
+    node_preferred: tuple[tuple[int, NodeRequirement], ...] = ()
+    tolerations: tuple[ShapeToleration, ...] = ()
+    ports: tuple[HostPort, ...] = ()
+    pod_affinity: tuple[PodTerm, ...] = ()
+    pod_anti_affinity: tuple[PodTerm, ...] = ()
+    preferred_pods: tuple[tuple[int, PodTerm], ...] = ()
+    spread: tuple[SpreadConstraint, ...] = ()
+    soft_spread: tuple[SpreadConstraint, ...] = ()
+    refused: str = ""
+    volumes: tuple[Alternatives, ...] = ()
+    zones: tuple[Alternatives, ...] = ()
+    volume_missing: bool = False
+    delayed: tuple[DelayedClaim, ...] = ()
+    in_group: bool = False
+    exclusive_claims: tuple[str, ...] = ()
+    disks: tuple[Disk, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
+    required_drivers: tuple[RequiredDriver, ...] = ()
+    devices: tuple[ClaimNeed, ...] = ()
+    extended: ExtendedNeeds = ExtendedNeeds()
+    features: tuple[str, ...] = ()
+    unusable: tuple[UnusableQuantity, ...] = ()
+    missing: tuple[str, ...] = ()
+    labelled: bool = False
+
+
+def weight(shape: Shape) -> int:
+    """Return the number of parts of a shape, an estimate of the memory that it takes."""
+    terms = (*(shape.node_required or ()), *(term for _, term in shape.node_preferred))
+    return sum(len(part) for part in shape if isinstance(part, tuple)) + sum(
+        len(term.expressions) for term in terms
+    )
+
+
+def fingerprint(pod: Schedulable, labels: tuple[tuple[str, str], ...], classes: int = 0) -> bytes | None:
+    """Return bytes that are equal only for pods of one shape, and cheaper than it; None if claims count.
+
+    `labels` are those of the shape, `classes` is the version of the classes of devices.
+    """
+    spec = pod.spec
+    named = pod.status is not None and pod.status.extendedResourceClaimStatus is not None
+    if spec.resourceClaims and not spec.nodeName:
+        return None
+    for volume in spec.volumes or ():
+        if volume.persistentVolumeClaim is not None or volume.ephemeral is not None:
+            return None
+    # The others count as disks only. Most are the token of a service account, with a generated name.
+    disks = [volume for volume in spec.volumes or () if volume != Volume(name=volume.name)]
+    return _ENCODER.encode(
+        (
+            pod.metadata.namespace,
+            labels,
+            bool(pod.metadata.labels),
+            _merged(pod),
+            spec.containers,
+            spec.initContainers,
+            spec.resources,
+            spec.overhead,
+            spec.hostNetwork,
+            spec.hostUsers,
+            spec.ephemeralContainers,
+            spec.nodeSelector,
+            spec.affinity,
+            spec.tolerations,
+            spec.topologySpreadConstraints,
+            disks,
+            bool(spec.resourceClaims),
+            resized(pod),
+            (classes, named, named and bool(spec.nodeName)),
+        )
+    )
+
+
+def _merged(pod: Schedulable) -> list[tuple[str, str | None]]:
+    """Return the labels of a pod that its own terms and constraints merge into their selectors."""
+    affinity, labels = pod.spec.affinity, pod.metadata.labels or {}
+    keys: list[str] = []
+    for each in pod.spec.topologySpreadConstraints or ():
+        keys += each.matchLabelKeys or ()
+    for kind in (affinity.podAffinity, affinity.podAntiAffinity) if affinity is not None else ():
+        preferred_terms = kind.preferredDuringSchedulingIgnoredDuringExecution if kind is not None else None
+        terms = kind.requiredDuringSchedulingIgnoredDuringExecution if kind is not None else None
+        for term in (*(terms or ()), *(preferred.podAffinityTerm for preferred in preferred_terms or ())):
+            if term is not None:
+                keys += (*(term.matchLabelKeys or ()), *(term.mismatchLabelKeys or ()))
+    return [(key, labels.get(key)) for key in keys]
+
+
+def _in_group(pod: Schedulable) -> bool:
+    return any(membership(pod, native_served=native) is not None for native in (True, False))
+
+
+def shape_of(
+    pod: Schedulable, volumes: Volumes, minor: int = LATEST, devices: DeviceIndex | None = None
+) -> Shape:
+    """Return the shape of a pod; `minor` is the kube-scheduler release whose sums and features count."""
+    return _ShapeBuilder(pod, volumes, devices or DeviceIndex()).shape(minor)
+
+
+# The affinity terms of one pod, of all kinds. Each takes about 20 microseconds when the pod changes.
+MOST_TERMS = 1_000
+
+
+class _ShapeBuilder:
+    """Builds one shape, and collects the constraints that it cannot evaluate."""
+
+    def __init__(self, pod: Schedulable, volumes: Volumes, devices: DeviceIndex) -> None:
+        self.spec = pod.spec
+        self.pod = pod
+        self.known = volumes
+        self.devices = devices
+        self.namespace = pod.metadata.namespace or ""
+        self.labels = pod.metadata.labels or {}
+        self.missing: dict[str, None] = {}
+        self.terms_left = MOST_TERMS
+
+    def shape(self, minor: int) -> Shape:
+        spec = self.spec
+        taken = pod_requests(self.pod, minor)
+        for each in taken.unusable:
+            self.missing[f"{each.field}: {each.why}"] = None
+        for constraint in spec.topologySpreadConstraints or ():
+            if constraint.whenUnsatisfiable not in (None, "DoNotSchedule", "ScheduleAnyway"):
+                self.missing[f"the spread constraint action {constraint.whenUnsatisfiable}"] = None
+        affinity = spec.affinity or api.Affinity()
+        near, apart = affinity.podAffinity or api.PodAffinity(), affinity.podAntiAffinity or api.PodAffinity()
+        # The first that are read are the most important: those that other pods must obey, too.
+        anti_affinity = self.terms(apart.requiredDuringSchedulingIgnoredDuringExecution)
+        required, preferred = self.nodes(affinity.nodeAffinity or api.NodeAffinity())
+        unusable, needs = self.devices.needs(self.pod)
+        if self.devices.holds(self.pod) or (spec.resourceClaims and not self.devices.is_known):
+            # The devices of a running pod are of its node.
+            self.missing["resource claims"] = None
+        refused = claims_refusal(self.pod, self.known) or unusable
+        attachments = attachments_of(self.pod, self.known)
+        reached = Reach() if refused else reach(self.pod, self.known, self.missing)
+        return Shape(
+            namespace=self.namespace,
+            labels=tuple(sorted(self.labels.items())),
+            requests=tuple(sorted(taken.amounts.items())),
+            scored=taken.scored,
+            selector=tuple(sorted((spec.nodeSelector or {}).items())),
+            node_required=required,
+            node_preferred=preferred,
+            tolerations=self.tolerations(),
+            ports=self.ports(),
+            pod_affinity=self.terms(near.requiredDuringSchedulingIgnoredDuringExecution),
+            pod_anti_affinity=anti_affinity,
+            preferred_pods=self.preferred_terms(near, 1) + self.preferred_terms(apart, -1),
+            spread=self.spread("DoNotSchedule"),
+            soft_spread=self.spread("ScheduleAnyway"),
+            refused=refused,
+            volumes=reached.volumes,
+            zones=reached.zones,
+            volume_missing=reached.missing,
+            delayed=reached.delayed,
+            in_group=bool(reached.delayed) and _in_group(self.pod),
+            exclusive_claims=exclusive_claims(self.pod, self.known),
+            disks=disks_of(self.pod),
+            attachments=attachments,
+            required_drivers=required_drivers(attachments, minor),
+            devices=needs,
+            extended=self.devices.extended(self.pod, taken.amounts),
+            features=required_features(self.pod, minor),
+            unusable=taken.unusable,
+            missing=tuple(sorted(self.missing)),
+            labelled=bool(self.labels),
+        )
+
+    def nodes(
+        self, affinity: api.NodeAffinity
+    ) -> tuple[tuple[NodeRequirement, ...] | None, tuple[tuple[int, NodeRequirement], ...]]:
+        required = affinity.requiredDuringSchedulingIgnoredDuringExecution
+        preferred = tuple(
+            (preferred.weight, term)
+            for preferred in self.within_limit(affinity.preferredDuringSchedulingIgnoredDuringExecution)
+            if preferred.weight and preferred.preference is not None
+            for term in node_terms([preferred.preference], self.missing)
+        )
+        terms = (
+            None
+            if required is None
+            else node_terms(self.within_limit(required.nodeSelectorTerms), self.missing)
+        )
+        return terms, tuple(sorted(preferred))
+
+    def within_limit(self, terms: Iterable[T] | None) -> Iterator[T]:
+        """Yield affinity terms until the pod has MOST_TERMS."""
+        for term in terms or ():
+            if not self.terms_left:
+                self.missing[f"more than {MOST_TERMS:,} affinity terms"] = None
+                return
+            self.terms_left -= 1
+            yield term
+
+    def tolerations(self) -> tuple[ShapeToleration, ...]:
+        tolerations = {
+            ShapeToleration(each.key or "", each.operator or "Equal", each.value or "", each.effect or "")
+            for each in self.spec.tolerations or ()
+        }
+        for each in tolerations:
+            if each.operator not in ("Equal", "Exists"):
+                self.missing[f"the toleration operator {each.operator}"] = None
+        return tuple(sorted(tolerations))
+
+    def ports(self) -> tuple[HostPort, ...]:
+        """Return the host ports that the pod keeps; an init container that ends keeps none."""
+        ports: set[HostPort] = set()
+        sidecars = (each for each in self.spec.initContainers or () if each.restartPolicy == "Always")
+        for container in (*(self.spec.containers or ()), *sidecars):
+            for port in container.ports or ():
+                number = port.hostPort or (port.containerPort if self.spec.hostNetwork else None)
+                if number is not None and number > 0:
+                    ports.add(HostPort(port.protocol or "TCP", port.hostIP or "0.0.0.0", number))  # noqa: S104 # nothing binds it
+        return tuple(sorted(ports))
+
+    def terms(self, terms: Iterable[api.PodAffinityTerm] | None) -> tuple[PodTerm, ...]:
+        return tuple(map(self.pod_term, self.within_limit(terms)))
+
+    def preferred_terms(self, affinity: api.PodAffinity, sign: int) -> tuple[tuple[int, PodTerm], ...]:
+        return tuple(
+            (sign * preferred.weight, self.pod_term(preferred.podAffinityTerm))
+            for preferred in self.within_limit(affinity.preferredDuringSchedulingIgnoredDuringExecution)
+            if preferred.weight and preferred.podAffinityTerm is not None
+        )
+
+    def pod_term(self, term: api.PodAffinityTerm) -> PodTerm:
+        namespaces = frozenset(term.namespaces or ())
+        if not namespaces and term.namespaceSelector is None:
+            namespaces = frozenset({self.namespace})
+        selector = selector_of(term.labelSelector, self.missing)
+        if selector is not None and (term.matchLabelKeys or term.mismatchLabelKeys):
+            # A server merged these when the pod was created; labels may have changed since.
+            merged = {each.key for each in selector.requirements}
+            more = [
+                Requirement(key, operator, (self.labels[key],))
+                for keys, operator in ((term.matchLabelKeys, "In"), (term.mismatchLabelKeys, "NotIn"))
+                for key in keys or ()
+                if key in self.labels and key not in merged
+            ]
+            selector = conjoined(*selector.requirements, *more)
+        return PodTerm(
+            namespaces, selector_of(term.namespaceSelector, self.missing), selector, term.topologyKey or ""
+        )
+
+    def spread(self, action: str) -> tuple[SpreadConstraint, ...]:
+        constraints: list[SpreadConstraint] = []
+        for each in self.spec.topologySpreadConstraints or ():
+            if (each.whenUnsatisfiable or "DoNotSchedule") != action:
+                continue
+            selector = selector_of(each.labelSelector, self.missing)
+            if selector is not None and each.matchLabelKeys:
+                keys = [key for key in each.matchLabelKeys if key in self.labels]
+                own = (Requirement(key, "In", (self.labels[key],)) for key in keys)
+                selector = conjoined(*selector.requirements, *own)
+            constraints.append(
+                SpreadConstraint(
+                    each.maxSkew or 0,
+                    each.topologyKey or "",
+                    selector,
+                    1 if each.minDomains is None else each.minDomains,
+                    (each.nodeAffinityPolicy or "Honor") == "Honor",
+                    each.nodeTaintsPolicy == "Honor",
+                )
+            )
+        return tuple(constraints)

@@ -1,0 +1,438 @@
+"""The cluster as arrays, kept in step with a State by the same events.
+
+Every decision looks at all nodes or all pods, so the data is in arrays. A node or pod keeps its row while it
+exists. Pods that are equal to the scheduler share one Shape. If the arrays cannot express a value exactly (an
+unreadable quantity, an unknown node), they count less room, and `problems` reports it. No document can make
+the arrays wrong.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
+
+import numpy as np
+
+from podium.api.core import Node, Pod
+from podium.api.devices import DeviceClass, ResourceClaim, ResourceSlice
+from podium.api.findings import ObjectRef
+from podium.api.groups import PodGroup
+from podium.api.podrequests import LATEST
+from podium.api.schedulable import Schedulable, SchedulableNode
+from podium.api.selectors import Labels, Selector
+from podium.api.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from podium.cluster.reader import Name, name_of
+from podium.planner.arrays import Bools, Int32s, Int64s, Rows, grown
+from podium.planner.features import declared
+from podium.planner.interning import NO_LABELS, VisibleLabels, distinguished
+from podium.planner.noderows import FEWEST_ROWS, NodeRows
+from podium.planner.overlay import (
+    NO_POD,
+    NO_SHAPE,
+    PENDING,
+    UNKNOWN_NODE,
+    Reshaped,
+)
+from podium.planner.progress import same_for_scheduling, start_of
+from podium.planner.shapes import Shape, shape_of
+from podium.planner.volumes.claims import claims_of
+from podium.planner.volumes.delayed import DelayedBinding
+from podium.planner.volumes.index import Unread, discard
+
+
+class Problem(NamedTuple):
+    """A part of an object that the snapshot could not use as it is; `field` is a path."""
+
+    object: ObjectRef
+    field: str
+    why: str
+
+
+class Snapshot(NodeRows):
+    """Nodes and pods by row; the Overlay has the arrays of room and of where pods count.
+
+    By node row: `names`, `objects`, `unschedulable`, `columns` (labels, taints, features). By pod row:
+    `pods`, `uids`, `priority`, `start` (seconds since 1970, or NO_START), `terminating`, and `shape`, an id
+    in `shapes` (ids are never reused). `row` and `pod_row` find rows. `node_revision` grows when a node came,
+    went, or changed its labels, taints, features or unschedulable mark.
+    Finished pods are not included. `minor` is the kube-scheduler release whose arithmetic counts (see
+    `requests`).
+    """
+
+    def __init__(self, minor: int = LATEST, unread: Unread = lambda: ()) -> None:
+        """`unread` returns the kinds that were not read, or not entirely."""
+        super().__init__(minor, unread)
+        self.pods: list[Schedulable | None] = []
+        self.uids: list[str] = []
+        self._labels: list[Labels] = []
+        self.pod_row: dict[Name, int] = {}
+        self.priority: Int32s = np.zeros(0, np.int32)
+        self.start: Int64s = np.zeros(0, np.int64)
+        self.terminating: Bools = np.zeros(0, np.bool_)
+        self.delayed = DelayedBinding(self)
+        # The number of times that pending pods got other shapes because of new selectors.
+        self.reshaped = 0
+        self._reshaped: list[Reshaped] = []
+        self._free_pods: list[int] = []
+        self._on_unknown_nodes: dict[str, set[int]] = {}
+        self._bad_starts: dict[int, str] = {}
+
+    @property
+    def delayed_shapes(self) -> AbstractSet[int]:
+        """The ids of the shapes with delayed claims."""
+        return self._interner.delayed
+
+    @property
+    def next_shape_id(self) -> int:
+        """The largest id of a shape so far, plus one; it grows when pods of a new shape come."""
+        return self._interner.next_id
+
+    def row_of(self, pod: Name, uid: str) -> int | None:
+        """Return the row of a pod, None if it is gone or another pod has its name."""
+        row = self.pod_row.get(pod)
+        return row if row is not None and self.uids[row] == uid else None
+
+    def pod_at(self, row: int) -> Schedulable:
+        """Return the pod of a row that is in use."""
+        pod = self.pods[row]
+        assert pod is not None, "the row is a pod's"
+        return pod
+
+    def shape_at(self, row: int) -> Shape:
+        """Return the shape of the pod of a row."""
+        return self.shapes[self.shape.item(row)]
+
+    def shape_of(self, pod: Schedulable) -> Shape:
+        """Return the shape of a pod, computed from the object."""
+        return self.visible(shape_of(pod, self.volumes, self.minor, self.devices))
+
+    def visible(self, shape: Shape) -> Shape:
+        """Return a shape without the labels that no selector distinguishes any more."""
+        return shape._replace(labels=self.labels.visible(dict(shape.labels)))
+
+    @property
+    def labels(self) -> VisibleLabels:
+        """The labels of pods that shapes have."""
+        return self._interner.labels
+
+    def stranded(self, node: str) -> Collection[int]:
+        """Return the pods (rows) on a node of this name that does not exist."""
+        return self._on_unknown_nodes.get(node, ())
+
+    def observe_shapes(self, reshaped: Reshaped) -> None:
+        """Register a callback for pods that get another shape without a change of the pods."""
+        self._reshaped.append(reshaped)
+
+    def catch_up(self, selectors: Iterable[Selector] = ()) -> None:
+        """Make shapes follow the claims, and distinguish pods by all selectors of pods, budgets and these.
+
+        Call it before reading shapes. It looks once at the pods of what changed; new names take a look at all
+        pods.
+        """
+        self._reshape(sorted(self.volumes.changed_users() | self.devices.changed_users()))
+        new = self.labels.name(selectors)
+        if not new:
+            return
+        moved: Counter[tuple[int, int]] = Counter()
+        relabelled: dict[tuple[int, tuple[tuple[str, str], ...]], int] = {}
+        for row in distinguished(self._labels, new):
+            before = self.shape.item(row)
+            labels = self.labels.visible(self._labels[row])
+            if labels == self.shapes[before].labels:
+                continue
+            after = relabelled.get((before, labels))
+            if after is None:
+                after = relabelled[before, labels] = self._interner.relabelled(before, labels)
+            self.shape[row] = after
+            self._interner.move(before, after)
+            counts = self.node.item(row) >= 0
+            moved[before, after] += counts
+            self.reshaped += not counts
+        for (before, after), pods in moved.items():
+            for callback in self._reshaped:
+                callback(before, after, pods)
+
+    def apply(self, before: object, after: object) -> None:
+        """Apply one change of an object, as an observer of a State; other kinds are ignored."""
+        match before if after is None else after:
+            case Schedulable() as pod:
+                if after is None or pod.finished:
+                    self.remove_pod(name_of(pod))
+                else:
+                    self.add_pod(pod)
+            case SchedulableNode() as node:
+                if after is None:
+                    self.remove_node(node.metadata.name or "")
+                else:
+                    self.add_node(node)
+            case PersistentVolumeClaim() as claim:
+                self.volumes.apply_claim(claim, gone=after is None)
+            case PersistentVolume() as volume:
+                self.delayed.apply(before, after)
+                self.volumes.apply_volume(volume, gone=after is None)
+            case StorageClass() as storage_class:
+                self.delayed.apply(before, after)
+                self.volumes.apply_class(storage_class, gone=after is None)
+            case CSINode() as csi_node:
+                if self.volumes.apply_node(csi_node, gone=after is None):
+                    self._report_drivers()
+            case CSIStorageCapacity():
+                self.delayed.apply(before, after)
+            case CSIDriver() as driver:
+                self.delayed.apply(before, after)
+                self.volumes.apply_driver(driver, gone=after is None)
+                self._report_drivers()
+            case VolumeAttachment() as attachment:
+                self.volumes.apply_attachment(attachment, gone=after is None)
+            case ResourceClaim() as resource_claim:
+                self.devices.apply_claim(resource_claim, gone=after is None)
+            case DeviceClass() as device_class:
+                self._apply_class(device_class, gone=after is None)
+            case ResourceSlice() as resource_slice:
+                self.devices.apply_slice(resource_slice, gone=after is None)
+            case PodGroup() as group:
+                self.devices.apply_group(group, gone=after is None)
+            case Pod() | Node():
+                raise TypeError("pods and nodes are read as Schedulable and SchedulableNode for scheduling")
+            case _:
+                pass
+
+    def problems(self) -> list[Problem]:
+        """Return the problems of all objects, by object, computed on each call."""
+        found = []
+        for row, unusable in self._bad_nodes.items():
+            found += [Problem(self._node_ref(row), *each) for each in unusable]
+        for shape_id in self._interner.unusable:
+            for row in np.flatnonzero((self.shape == shape_id) & (self.home != NO_POD)).tolist():
+                found += [Problem(self._pod_ref(row), *each) for each in self.shapes[shape_id].unusable]
+        for row, why in self._bad_starts.items():
+            found.append(Problem(self._pod_ref(row), "status.startTime", why))
+        for name, rows in self._on_unknown_nodes.items():
+            why = f"node {name} does not exist"
+            found += [Problem(self._pod_ref(row), "spec.nodeName", why) for row in rows]
+        return sorted(found)
+
+    def add_node(self, node: SchedulableNode) -> None:
+        """Add a node, or replace the one of its name; pods that waited for it count from now on."""
+        assert self._log is None, "no object is applied while a trial is open"
+        name = node.metadata.name or ""
+        row = self.row.get(name)
+        new = row is None
+        if row is None:
+            row = self.row[name] = self._free_node()
+            self.names[row] = name
+            self.alive[row] = True
+        before, self.objects[row] = self.objects[row], node
+        if before is None or not _same_room(before, node):
+            self._set_room(row, before, node)
+        spec = node.spec
+        taints = spec.taints if spec else None
+        changed = self.columns.put(row, node.metadata.labels, taints, declared(node))
+        unschedulable = bool(spec and spec.unschedulable)
+        if new or changed or self.unschedulable.item(row) != unschedulable:
+            self.unschedulable[row] = unschedulable
+            self._report_node_change(row)
+        for pod_row in self._on_unknown_nodes.pop(name, ()) if new else ():
+            self.home[pod_row] = row
+            self._move(pod_row, row)
+
+    def remove_node(self, name: str) -> None:
+        """Remove a node; its pods are stranded, pods only assumed there are pending again."""
+        assert self._log is None, "no object is applied while a trial is open"
+        row = self.row.get(name)
+        if row is None:
+            return
+        for pod_row in tuple(self._on[row]):
+            if self.home.item(pod_row) == row:
+                self.home[pod_row] = UNKNOWN_NODE
+                self._on_unknown_nodes.setdefault(name, set()).add(pod_row)
+            if self.node.item(pod_row) == row:
+                self._move(pod_row, self.home.item(pod_row))
+        self._on[row].clear()
+        del self.row[name]
+        self._offer(row, self._offered_names(self.objects[row]), {})
+        self.names[row] = self.objects[row] = None
+        self.alive[row] = self.unschedulable[row] = False
+        self._bad_nodes.pop(row, None)
+        self.columns.put(row, None, None)
+        self._report_node_change(row)
+        self._free_nodes.append(row)
+
+    def add_pod(self, pod: Schedulable) -> None:
+        """Add a pod, or replace the one of its name: it counts on its node, if it has one that is known.
+
+        A pod that is assumed on a node stays so until the server gives it one, or it is another pod.
+        """
+        assert self._log is None, "no object is applied while a trial is open"
+        key = name_of(pod)
+        row = self.pod_row.get(key)
+        if row is not None and same_for_scheduling(self.pods[row], pod):
+            self.pods[row] = pod
+            return
+        shape_id = self._interner.acquire(pod)
+        self._back(each.resource for each in self.shapes[shape_id].extended.resources)
+        if row is None:
+            row = self.pod_row[key] = self._free_pod()
+        terminating = pod.metadata.deletionTimestamp is not None
+        home = to = self._home_of(pod)
+        at = self.node.item(row)
+        if home == PENDING == self.home.item(row) and at >= 0 and self.uids[row] == (pod.metadata.uid or ""):
+            to = at
+        counted = (self.home.item(row), at, self.shape.item(row), self.terminating.item(row))
+        recount = counted != (home, to, shape_id, terminating)
+        if recount:
+            self._move(row, NO_POD)
+        self._unlink(row)
+        if recount:
+            self._set_home(row, home)
+            self._set_shape(row, shape_id)
+            self.terminating[row] = terminating
+        else:
+            self._interner.release(shape_id)
+        self._set_fields(row, pod)
+        self._link(row, pod)
+        if recount:
+            self._move(row, to)
+
+    def remove_pod(self, key: Name) -> None:
+        """Remove a pod, by namespace and name."""
+        assert self._log is None, "no object is applied while a trial is open"
+        row = self.pod_row.pop(key, None)
+        if row is None:
+            return
+        self._move(row, NO_POD)
+        self._unlink(row)
+        self._set_home(row, NO_POD)
+        self._set_shape(row, NO_SHAPE)
+        self.pods[row] = None
+        self.uids[row] = ""
+        self._labels[row] = NO_LABELS
+        self._bad_starts.pop(row, None)
+        self._free_pods.append(row)
+
+    def _free_pod(self) -> int:
+        if not self._free_pods:
+            start, size = len(self.node), max(FEWEST_ROWS, 2 * len(self.node))
+            self._grow_pods(size)
+            self.priority = grown(self.priority, size)
+            self.start = grown(self.start, size)
+            self.terminating = grown(self.terminating, size)
+            self.pods += [None] * (size - start)
+            self.uids += [""] * (size - start)
+            self._labels += [NO_LABELS] * (size - start)
+            self._free_pods.extend(range(size - 1, start - 1, -1))
+        return self._free_pods.pop()
+
+    def _apply_class(self, device_class: DeviceClass, *, gone: bool) -> None:
+        """Apply a change of a class, which may provide other extended resources than before."""
+        before = self.devices.resources
+        self.devices.apply_class(device_class, gone=gone)
+        after = self.devices.resources
+        changed = {
+            name
+            for name in before.keys() | after.keys()
+            if (before[name].metadata.name if name in before else None)
+            != (after[name].metadata.name if name in after else None)
+        }
+        ids = [
+            shape_id
+            for shape_id, shape in self.shapes.items()
+            if any(name in changed for name, _ in shape.requests)
+        ]
+        if lost := self._backed - after.keys():
+            self._back_only(self._backed - lost)
+        self._reshape(self._pods_of(ids).tolist())
+
+    def extended_pods(self) -> Rows:
+        """Return the pods (rows) that request a resource which a class provides."""
+        return self._pods_of([each for each, shape in self.shapes.items() if shape.extended.resources])
+
+    def _pods_of(self, shape_ids: Sequence[int]) -> Rows:
+        return np.flatnonzero(np.isin(self.shape, shape_ids) & (self.home != NO_POD))
+
+    def _home_of(self, pod: Schedulable) -> int:
+        return self.row.get(pod.spec.nodeName, UNKNOWN_NODE) if pod.spec.nodeName else PENDING
+
+    def _set_home(self, row: int, home: int) -> None:
+        """Record a pod's node in the server, while the pod counts nowhere."""
+        before = self.home.item(row)
+        if before >= 0:
+            self._on[before].discard(row)
+        self.home[row] = home
+
+    def _set_shape(self, row: int, shape_id: int) -> None:
+        """Set the shape of a pod that counts nowhere now, and release its former shape."""
+        before = self.shape.item(row)
+        self._sums.store(row, self._needs.get(before, ()), self._needs.get(shape_id, ()))
+        self.shape[row] = shape_id
+        if before != NO_SHAPE:
+            self._interner.release(before)
+
+    def _set_fields(self, row: int, pod: Schedulable) -> None:
+        """Record the fields of a pod that do not decide its place."""
+        self.pods[row] = pod
+        self.uids[row] = pod.metadata.uid or ""
+        self._labels[row] = pod.metadata.labels or NO_LABELS
+        self.priority[row] = pod.spec.priority or 0
+        self.start[row], why = start_of(pod)
+        self._bad_starts.pop(row, None)
+        if why:
+            self._bad_starts[row] = why
+
+    def _link(self, row: int, pod: Schedulable) -> None:
+        """Register a pod for the objects it waits for: its claims, and its node if that is unknown."""
+        if self.home.item(row) == UNKNOWN_NODE:
+            self._on_unknown_nodes.setdefault(pod.spec.nodeName or "", set()).add(row)
+        self._report_claims(row, claims := _claim_names(pod))
+        self.volumes.add_user(row, claims)
+        extended = bool(self.shape_at(row).extended.resources)
+        self.devices.add_user(row, pod, extended=extended)
+
+    def _unlink(self, row: int) -> None:
+        pod = self.pods[row]
+        if pod is None:
+            return
+        if self.home.item(row) == UNKNOWN_NODE:
+            discard(self._on_unknown_nodes, pod.spec.nodeName or "", row)
+        self._report_claims(row, claims := _claim_names(pod))
+        self.volumes.remove_user(row, claims)
+        self.devices.remove_user(row)
+
+    def _report_claims(self, row: int, claims: Collection[Name]) -> None:
+        """Report the node of a pod with claims, because attachments there may be the pod's."""
+        home = self.home.item(row)
+        if claims and home >= 0:
+            self.volumes.report_node(self.node_name(home))
+
+    def _reshape(self, rows: Iterable[int]) -> None:
+        """Compute the shapes of pods again, because their claims or volumes changed."""
+        for row in rows:
+            pod = self.pod_at(row)
+            self.add_pod(pod)
+
+    def _node_ref(self, row: int) -> ObjectRef:
+        return ObjectRef("v1", "Node", "", self.names[row] or "")
+
+    def _pod_ref(self, row: int) -> ObjectRef:
+        pod = self.pod_at(row)
+        return ObjectRef("v1", "Pod", *name_of(pod))
+
+
+def _same_room(before: SchedulableNode, node: SchedulableNode) -> bool:
+    """Return whether a node offers what it offered before: a kubelet may report any number of resources."""
+    if before.status is None or node.status is None:
+        return before.status is node.status
+    return before.status.allocatable == node.status.allocatable
+
+
+def _claim_names(pod: Schedulable) -> list[Name]:
+    """Return the claims of a pod by (namespace, name)."""
+    return [(pod.metadata.namespace or "", claim) for claim in claims_of(pod)]

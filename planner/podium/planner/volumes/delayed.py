@@ -1,0 +1,382 @@
+"""Decides on which nodes a pod's unbound claims can get volumes, and which volumes they get there.
+
+kube-scheduler asks each node in turn. Here each step is one operation on arrays over classes of nodes (see
+`nodeclasses`). For each class, claims without a node take volumes in ascending order of size: the one that
+names the claim, or else the smallest free one that the pod has not taken yet. Claims that find none are
+provisioned, after those whose node is selected already. The first claim that cannot be provisioned decides
+the reason.
+
+Four answers differ from kube-scheduler. If a claim is assumed with a volume, a node that cannot reach this
+volume is refused; kube-scheduler would provision a second volume there. A pod that names a claim twice needs
+one volume for it; kube-scheduler takes two. The others are for gangs (`summed`). Space is summed (see
+`provisioning`). And a claim that pods of several nodes may use keeps the members on the nodes where its
+volume may be reached, not on the node that it is provisioned for. Otherwise a gang that shares such a claim
+would have to fit on one node. If the volume turns out to be elsewhere, the gang is placed again.
+
+Source: FindPodVolumes and AssumePodVolumes of kube-scheduler's volume binder, 1.36 and 1.37.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from podium.api.storage import CSIDriver, CSIStorageCapacity, PersistentVolume, StorageClass
+from podium.api.volumereach import Alternatives
+from podium.cluster.reader import Name
+from podium.planner.arrays import Bools, Int64s, Rows
+from podium.planner.volumes.bindables import DelayedClaim, bindable_volume, whole_bytes
+from podium.planner.volumes.capacityscore import (
+    MOST_FREE,
+    CapacityShape,
+    StorageDemand,
+    capacity_scores,
+)
+from podium.planner.volumes.ledger import (
+    BoundVolume,
+    ClaimLedger,
+    ClaimPlan,
+    ProvisionedVolume,
+    VolumePlan,
+)
+from podium.planner.volumes.matching import BindableVolumes, volume_sizes
+from podium.planner.volumes.nodeclasses import EVERYWHERE, NodeClasses, NodeLabels, keys_of
+from podium.planner.volumes.provisioning import Provisioning, Reserved
+
+# The most groupings of nodes, and answers, that are kept. An answer has arrays by node for each claim.
+_GROUPINGS = 16
+_ANSWERS = 32
+
+
+class _VolumeVerdict(IntEnum):
+    """The verdict on a node, in the order of kube-scheduler's reasons."""
+
+    NONE = 0
+    NO_VOLUME = 1
+    NO_SPACE = 2
+    NO_NODE = 3
+
+
+# If a pod has bound claims too, kube-scheduler also reports their reasons: that a volume's node affinity does
+# not match precedes these reasons, that a volume does not exist follows them.
+REASONS = {
+    _VolumeVerdict.NO_VOLUME: "node(s) didn't find available persistent volumes to bind",
+    _VolumeVerdict.NO_SPACE: "node(s) did not have enough free storage",
+}
+
+
+class _Matched(NamedTuple):
+    """The volume that a claim would be bound to, by class of nodes, as a position in `names`.
+
+    The number of names means that there is none.
+    """
+
+    claim: DelayedClaim
+    names: Sequence[str]
+    at: Rows
+    # The sizes of the volumes in bytes, by position, and 0 for none.
+    sizes: Int64s
+    # A user named the claim in the volume.
+    named: bool
+
+    @property
+    def absent(self) -> Bools:
+        """Return by class whether no volume was found."""
+        absent: Bools = self.at == len(self.names)
+        return absent
+
+
+class _Provisioned(NamedTuple):
+    """A claim that is provisioned on the classes of nodes where no volume was found for it."""
+
+    claim: DelayedClaim
+    needed: Bools
+    reserved: Reserved | None
+
+    def planned(self, node: str, at: int) -> ProvisionedVolume:
+        """Return the plan for a node of the class `at`."""
+        segment = self.reserved.segment(at) if self.reserved is not None else None
+        size = whole_bytes(self.claim.size or 0)
+        return ProvisionedVolume(
+            self.claim.key, self.claim.uid, self.claim.selected_node or node, segment, size
+        )
+
+
+class _Refused:
+    """The verdict on each of some nodes, or classes of nodes, and the claim that refuses it."""
+
+    def __init__(self, size: int) -> None:
+        self.verdict: Rows = np.full(size, _VolumeVerdict.NONE, np.intp)
+        self._claims: list[Name] = []
+        # By position in `_claims`.
+        self._claim: Rows = np.full(size, -1, np.intp)
+
+    def refuse(self, where: Bools, verdict: _VolumeVerdict, claim: Name) -> None:
+        """Refuse nodes because of a claim."""
+        if where.any():
+            self.verdict[where] = verdict
+            self._claim[where] = len(self._claims)
+            self._claims.append(claim)
+
+    def of_rows(self, of_row: Rows) -> "_Refused":
+        """Return the same for the nodes of these classes."""
+        found = _Refused(0)
+        found.verdict, found._claim = self.verdict[of_row], self._claim[of_row]
+        found._claims = self._claims.copy()
+        return found
+
+    def by_claim(self, among: Bools) -> dict[Name, int]:
+        """Return how many of some nodes each claim refuses."""
+        found: dict[Name, int] = {}
+        for at, nodes in enumerate(np.bincount(self._claim[among] + 1, minlength=1).tolist()[1:]):
+            if nodes:
+                found[self._claims[at]] = found.get(self._claims[at], 0) + nodes
+        return found
+
+
+class PodVolumes:
+    """The nodes where all unbound claims of a pod can get volumes.
+
+    It is valid until an object or the ledger changes.
+    """
+
+    def __init__(
+        self,
+        nodes: NodeLabels,
+        classes: NodeClasses,
+        refused: _Refused,
+        *,
+        matched: Sequence[_Matched],
+        provisioned: Sequence[_Provisioned],
+        assumed: Sequence[ClaimPlan],
+    ) -> None:
+        # The refusals by node row.
+        self._by_row = refused
+        self._refused = np.where(nodes.alive, refused.verdict, _VolumeVerdict.NO_NODE)
+        self._nodes = nodes
+        self._classes = classes
+        self._matched = matched
+        self._provisioned = provisioned
+        self._assumed = assumed
+
+    @property
+    def feasible(self) -> Bools:
+        """The node rows that pass."""
+        passes: Bools = self._refused == _VolumeVerdict.NONE
+        return passes
+
+    def reason(self, row: int) -> str | None:
+        """Return kube-scheduler's reason against a node row, None if it passes."""
+        return REASONS.get(_VolumeVerdict(self._refused.item(row)))
+
+    def refused_rows(self) -> Iterator[tuple[str, Bools]]:
+        """Yield the rows that each reason refuses."""
+        for refusal, reason in REASONS.items():
+            rows = self._refused == refusal
+            if rows.any():
+                yield reason, rows
+
+    def refusing_claims(self) -> dict[Name, int]:
+        """Return the claims that refuse nodes, each with the number of nodes."""
+        return self._by_row.by_claim(self._nodes.alive)
+
+    def plan(self, node: str) -> VolumePlan:
+        """Return what is written if the pod is placed on a node that passes."""
+        at = self._classes.of_row.item(self._nodes.row[node])
+        bound = [
+            BoundVolume(each.claim.key, each.claim.uid, each.names[each.at.item(at)], not each.named)
+            for each in self._matched
+            if not each.absent.item(at)
+        ]
+        bound += [each for each in self._assumed if isinstance(each, BoundVolume)]
+        provisioned = [each.planned(node, at) for each in self._provisioned if each.needed.item(at)]
+        provisioned += [each for each in self._assumed if isinstance(each, ProvisionedVolume)]
+        return VolumePlan(tuple(bound), tuple(provisioned))
+
+    def scores(self, shape: CapacityShape = MOST_FREE) -> Int64s:
+        """Return by node row the score of StorageCapacityScoring; claims that are assumed do not count.
+
+        The scores of refused rows have no meaning.
+        """
+        size = self._classes.size
+        binds = np.zeros(size, np.bool_)
+        demands: dict[str, StorageDemand] = {}
+        for each in self._matched:
+            binds |= ~each.absent
+            demand = demands.setdefault(each.claim.storage_class, StorageDemand(size))
+            demand.bind(~each.absent, whole_bytes(each.claim.size or 0), each.sizes[each.at])
+        for claim, needed, reserved in self._provisioned:
+            if reserved is not None:
+                demand = demands.setdefault(claim.storage_class, StorageDemand(size))
+                here = needed & ~reserved.absent & ~binds
+                demand.provision(here, whole_bytes(claim.size or 0), reserved.capacity)
+        return capacity_scores(demands.values(), shape, size)[self._classes.of_row]
+
+
+class DelayedBinding:
+    """The objects that decide about unbound claims, kept in step with a State, and the ledger of plans."""
+
+    def __init__(self, nodes: NodeLabels) -> None:
+        self.volumes = BindableVolumes()
+        self.provisioning = Provisioning()
+        self.ledger = ClaimLedger(self.volumes, self.provisioning)
+        self._nodes = nodes
+        self._groupings: dict[frozenset[str], NodeClasses] = {}
+        self._revision = -1
+        self._changes = 0
+        self._answers: dict[tuple[tuple[DelayedClaim, ...], bool], PodVolumes] = {}
+        # The numbers of changes for which the answers are valid.
+        self._version = (-1, -1, -1)
+
+    def apply(self, before: object, after: object) -> None:
+        """Apply one change of an object, as an observer of a State; other kinds are ignored."""
+        gone = after is None
+        self._changes += 1
+        match before if gone else after:
+            case PersistentVolume() as volume:
+                bindable = None if gone else bindable_volume(volume)
+                if bindable is None:
+                    self.volumes.drop(volume.metadata.name or "")
+                else:
+                    self.volumes.put(bindable)
+            case StorageClass() as storage_class:
+                self.provisioning.apply_class(storage_class, gone=gone)
+            case CSIDriver() as driver:
+                self.provisioning.apply_driver(driver, gone=gone)
+            case CSIStorageCapacity() as capacity:
+                self.provisioning.apply_capacity(capacity, gone=gone)
+            case _:
+                pass
+
+    def find(self, claims: tuple[DelayedClaim, ...], *, summed: bool = False) -> PodVolumes:
+        """Return where a pod's unbound claims can get volumes; `summed` for a member of a gang."""
+        version = self._changes, self.ledger.revision, self._nodes.node_revision
+        if version != self._version or len(self._answers) == _ANSWERS:
+            self._answers, self._version = {}, version
+        found = self._answers.get((claims, summed))
+        if found is None:
+            found = self._answers[claims, summed] = self._find(claims, summed=summed)
+        return found
+
+    def _find(self, claims: Iterable[DelayedClaim], *, summed: bool) -> PodVolumes:
+        distinct = {each.key: each for each in claims}
+        plans = {key: plan for key in distinct if (plan := self.ledger.plan(key)) is not None}
+        free = [each for key, each in distinct.items() if key not in plans]
+        selected = [each for each in free if each.selected_node is not None]
+        unbound = sorted((each for each in free if each.selected_node is None), key=_size)
+        # By claim: the nodes for which volumes are provisioned, and the terms of nodes that reach them.
+        pins = {each.key: each.selected_node or "" for each in selected if not (summed and each.shareable)}
+        reach: dict[Name, Alternatives] = {}
+        elsewhere: list[DelayedClaim] = []
+        for key, plan in plans.items():
+            if isinstance(plan, BoundVolume):
+                volume = self.volumes.volume(plan.volume)
+                reach[key] = volume.reach if volume is not None else ()
+            elif summed and distinct[key].shareable:
+                elsewhere.append(distinct[key])
+                reach[key] = plan.segment.reach if plan.segment is not None else EVERYWHERE
+            else:
+                pins[key] = plan.node
+        classes = self._grouped(frozenset(self._keys([*free, *elsewhere], reach.values())))
+        refused = _Refused(classes.size)
+        for key, alternatives in reach.items():
+            refused.refuse(~classes.satisfying(alternatives), _VolumeVerdict.NO_VOLUME, key)
+        for claim in elsewhere:
+            refused.refuse(~self.provisioning.allowed(claim, classes), _VolumeVerdict.NO_VOLUME, claim.key)
+        matched: list[_Matched] = []
+        for claim in unbound:
+            matched.append(self._match(claim, classes, matched))
+        pending = [(each, np.ones(classes.size, np.bool_)) for each in selected]
+        pending += [(each.claim, each.absent) for each in matched]
+        provisioned = self._provision(pending, classes, refused, summed=summed)
+        return PodVolumes(
+            self._nodes,
+            classes,
+            self._pinned(refused.of_rows(classes.of_row), pins),
+            matched=matched,
+            provisioned=provisioned,
+            assumed=list(plans.values()),
+        )
+
+    def _pinned(self, refused: _Refused, pins: Mapping[Name, str]) -> _Refused:
+        """Refuse all node rows but those of the selected nodes."""
+        for claim, node in pins.items():
+            elsewhere = np.ones(len(self._nodes.alive), np.bool_)
+            if node in self._nodes.row:
+                elsewhere[self._nodes.row[node]] = False
+            refused.refuse(elsewhere, _VolumeVerdict.NO_VOLUME, claim)
+        return refused
+
+    def _match(self, claim: DelayedClaim, classes: NodeClasses, earlier: Sequence[_Matched]) -> _Matched:
+        """Return the volumes for a claim, other than those for the pod's `earlier` claims."""
+        volume = self.volumes.named_for(claim)
+        if volume is not None:
+            # If a node cannot reach it, no other volume is taken there.
+            at = np.where(classes.satisfying(volume.reach), 0, 1)
+            return _Matched(claim, (volume.name,), at, volume_sizes([volume]), named=True)
+        free = self.volumes.free(claim.storage_class)
+        taken = [each.at for each in earlier if each.names is free.names]
+
+        def is_taken(at: Rows) -> Bools:
+            clashes = np.zeros(len(at), np.bool_)
+            for each in taken:
+                clashes |= at == each
+            return clashes
+
+        at = free.items.first(classes, free.eligible(claim), is_taken, len(taken))
+        return _Matched(claim, free.names, at, free.sizes, named=False)
+
+    def _provision(
+        self,
+        pending: Iterable[tuple[DelayedClaim, Bools]],
+        classes: NodeClasses,
+        refused: _Refused,
+        *,
+        summed: bool,
+    ) -> list[_Provisioned]:
+        """Return where each claim is provisioned; set in `refused` where one cannot be."""
+        provisioned: list[_Provisioned] = []
+        for claim, needed in pending:
+            undecided = needed & (refused.verdict == _VolumeVerdict.NONE)
+            if not undecided.any():
+                continue
+            allowed = self.provisioning.allowed(claim, classes)
+            refused.refuse(undecided & ~allowed, _VolumeVerdict.NO_VOLUME, claim.key)
+            own = [each.reserved for each in provisioned if each.reserved is not None]
+            reserved = self.provisioning.reserve(claim, classes, own, summed=summed)
+            if reserved is not None:
+                reserved = reserved.where(needed)
+                full = undecided & allowed & reserved.absent
+                refused.refuse(full, _VolumeVerdict.NO_SPACE, claim.key)
+            provisioned.append(_Provisioned(claim, needed, reserved))
+        return provisioned
+
+    def _keys(self, claims: Iterable[DelayedClaim], reach: Iterable[Alternatives]) -> Iterator[str]:
+        """Yield the label keys that decide about these claims, and about volumes of that reach."""
+        for claim in claims:
+            yield from self.provisioning.keys(claim)
+            if claim.selected_node is None:
+                named = self.volumes.named_for(claim)
+                free = self.volumes.free(claim.storage_class)
+                yield from keys_of(named.reach) if named is not None else free.items.keys
+        for each in reach:
+            yield from keys_of(each)
+
+    def _grouped(self, keys: frozenset[str]) -> NodeClasses:
+        """Return the classes of nodes by label keys."""
+        if self._revision != self._nodes.node_revision:
+            self._revision = self._nodes.node_revision
+            # Most changes of nodes are of taints or of other labels.
+            kept = {each: of for each, of in self._groupings.items() if of.current(self._nodes)}
+            self._groupings = kept
+        classes = self._groupings.get(keys)
+        if classes is None:
+            if len(self._groupings) == _GROUPINGS:
+                del self._groupings[next(iter(self._groupings))]
+            classes = self._groupings[keys] = NodeClasses(self._nodes, keys)
+        return classes
+
+
+def _size(claim: DelayedClaim) -> int:
+    return claim.size or 0

@@ -1,0 +1,108 @@
+"""The volumes and the space that placed pods count on until the API server has their claims.
+
+A gang's members are placed one after another, and nothing is written before all have a node. So each
+placement is assumed here, and later members see it: a volume is taken, a segment has less room, a claim has
+its volume or its node. kube-scheduler assumes volumes and nodes of claims too, but it does not sum the space.
+
+The key of an entry is the claim, because members may share one. A shared claim keeps the volume or node of
+the first member, and the entry ends with the last member. So a plan can be forgotten in any order, and
+afterwards everything is as if it had never been assumed.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from podium.cluster.reader import Name
+from podium.planner.volumes.matching import BindableVolumes
+from podium.planner.volumes.provisioning import Provisioning, Segment
+
+
+class BoundVolume(NamedTuple):
+    """A claimRef to write to a volume: the claim's key and UID.
+
+    If `by_scheduler`, no user named the claim in the volume, and pv.kubernetes.io/bound-by-controller is
+    written too.
+    """
+
+    claim: Name
+    uid: str
+    volume: str
+    by_scheduler: bool
+
+
+class ProvisionedVolume(NamedTuple):
+    """A selected-node annotation to write to a claim; its bytes are taken from the segment, if any."""
+
+    claim: Name
+    uid: str
+    node: str
+    segment: Segment | None
+    size: int
+
+
+ClaimPlan = BoundVolume | ProvisionedVolume
+
+
+class VolumePlan(NamedTuple):
+    """The writes that bind a pod's claims for its node; a claim of several pods is in the plan of each."""
+
+    bound: tuple[BoundVolume, ...] = ()
+    provisioned: tuple[ProvisionedVolume, ...] = ()
+
+    @property
+    def claims(self) -> Sequence[ClaimPlan]:
+        """The plans for the single claims."""
+        return (*self.bound, *self.provisioned)
+
+
+class ClaimLedger:
+    """The plans that are assumed, by claim, with the number of pods that count on each."""
+
+    def __init__(self, volumes: BindableVolumes, provisioning: Provisioning) -> None:
+        self._volumes = volumes
+        self._provisioning = provisioning
+        self._plans: dict[Name, ClaimPlan] = {}
+        self._claims: dict[str, Name] = {}
+        self._pods: dict[Name, int] = {}
+        # The number of changes.
+        self.revision = 0
+
+    def plan(self, claim: Name) -> ClaimPlan | None:
+        """Return the assumed volume or node of a claim."""
+        return self._plans.get(claim)
+
+    def assume(self, plan: VolumePlan) -> None:
+        """Count a pod's plan. Raises ValueError, and counts nothing, if it contradicts an assumed one."""
+        for each in plan.claims:
+            if self._plans.get(each.claim, each) != each:
+                raise ValueError(f"claim {'/'.join(each.claim)} is assumed with another volume or node")
+            if isinstance(each, BoundVolume) and self._claims.get(each.volume, each.claim) != each.claim:
+                raise ValueError(f"volume {each.volume} is assumed for another claim")
+        self.revision += 1
+        for each in plan.claims:
+            pods = self._pods[each.claim] = self._pods.get(each.claim, 0) + 1
+            if pods == 1:
+                self._plans[each.claim] = each
+                self._tally(each, 1)
+
+    def forget(self, plan: VolumePlan) -> None:
+        """Count a pod's assumed plan no longer."""
+        self.revision += 1
+        for each in plan.claims:
+            self._pods[each.claim] -= 1
+            if not self._pods[each.claim]:
+                del self._pods[each.claim], self._plans[each.claim]
+                self._tally(each, -1)
+
+    def _tally(self, plan: ClaimPlan, sign: int) -> None:
+        match plan:
+            case BoundVolume() if sign > 0:
+                self._claims[plan.volume] = plan.claim
+                self._volumes.assume(plan.volume)
+            case BoundVolume():
+                del self._claims[plan.volume]
+                self._volumes.unassume(plan.volume)
+            case ProvisionedVolume(segment=Segment() as segment):
+                self._provisioning.promise(segment, sign * plan.size)
+            case ProvisionedVolume():
+                pass

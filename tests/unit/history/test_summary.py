@@ -1,0 +1,163 @@
+"""The totals of a history: each kind of plan separately, nothing counted twice, cycles detected."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.history.store import party, plan
+
+from podium.api.records import Agreement, Owner, Party, PlanMode, PreemptionRecord, RecordedPlan, Result
+from podium.history.summary import Agreed, Amount, Circle, ModeSums, Summary, summarize
+
+GPU = "nvidia.com/gpu"
+DAY = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def summed(*plans: RecordedPlan, since: int = 0, until: int = 86_399) -> Summary:
+    """Sum up plans of one object, between two seconds of the day."""
+    record = PreemptionRecord(plans=list(plans))
+    return summarize([record], DAY + timedelta(seconds=since), DAY + timedelta(seconds=until))
+
+
+def group(namespace: str, name: str, pods: int = 1, priority: int = 0, owner: str = "") -> Party:
+    made_by = Owner("Job", owner, f"uid-{owner}") if owner else None
+    return Party("PodGroup", namespace, name, f"uid-{name}", priority, pods, made_by)
+
+
+def by(
+    at: int, preemptor: Party, *units: Party, mode: str = PlanMode.ENFORCED, **fields: Any
+) -> RecordedPlan:
+    """Make a plan whose counts are consistent."""
+    pods = sum(unit.pods for unit in units)
+    counted = {"unitCount": len(units), "podCount": pods, **fields}
+    return plan(at, mode, preemptor=preemptor, units=units, **counted)
+
+
+HIGH = group("research", "train", 4, 1000)
+
+
+def test_modes_are_never_added_together() -> None:
+    summary = summed(
+        by(1, HIGH, group("a", "x", 3, 10), accelerators={GPU: 24}, violations=2, acceleratorSeconds=86_400),
+        by(
+            2,
+            HIGH,
+            group("a", "y", 2, 10),
+            mode=PlanMode.OBSERVED,
+            accelerators={GPU: 16},
+            acceleratorSeconds=3_600,
+        ),
+        by(3, HIGH, group("b", "z", 1, 5), mode=PlanMode.OBSERVED, accelerators={"google.com/tpu": 4}),
+        by(4, HIGH, group("b", "z", 7, 5), mode=PlanMode.SHADOW, agreement=Agreement.SAME, theirPods=7),
+    )
+    assert summary.modes == (
+        ModeSums("Enforced", 1, 0, 1, 3, {GPU: 24}, 2, 86_400),
+        ModeSums("Observed", 2, 0, 2, 3, {GPU: 16, "google.com/tpu": 4}, 0, 3_600),
+        ModeSums("Shadow", 1, 0, 1, 7, {}, 0, 0),
+    )
+    assert summary.plans == 4
+    a, b = summary.victims
+    assert (a.name, a.enforced, a.observed, a.shadow) == ("a", Amount(1, 3), Amount(1, 2), Amount(0, 0))
+    assert (b.name, b.enforced, b.observed, b.shadow) == ("b", Amount(0, 0), Amount(1, 1), Amount(1, 7))
+    assert [(each.name, each.enforced) for each in summary.preemptors] == [("research", Amount(1, 3))]
+    assert [(each.name, each.observed.pods) for each in summary.priorities] == [("10", 2), ("5", 1)]
+
+
+def test_a_failed_preemption_counts_the_pods_that_went() -> None:
+    """Their units and the accelerators of these are unknown."""
+    failed = by(
+        1,
+        HIGH,
+        group("a", "x", 3),
+        result=Result.FAILED,
+        podCount=1,
+        accelerators={GPU: 24},
+        violations=1,
+        acceleratorSeconds=60,
+        message="why",
+    )
+    summary = summed(failed)
+    assert summary.modes == (ModeSums("Enforced", 1, 1, 0, 1, {}, 0, 0),)
+    assert summary.failed == (failed,)
+    assert summary.victims == ()
+
+
+def test_only_the_time_asked_for() -> None:
+    """Both ends count, and the summary has the date of the oldest record."""
+    plans = [by(at, HIGH, group("a", "x")) for at in (10, 20, 30, 40)]
+    assert summed(*plans, since=20, until=30).plans == 2
+    assert summed(*plans, since=20, until=30).begins == "2026-01-01T00:00:10Z"
+    assert summed().begins == ""
+    assert summed(msgspec.structs.replace(plans[0], time="soon")).plans == 0
+
+
+def test_agreement() -> None:
+    """Differences are sorted in their usual order; agreement and unknown are none."""
+    made = [
+        by(at, HIGH, group("a", "x", 2), mode=PlanMode.SHADOW, agreement=word, theirPods=3)
+        for at, word in enumerate(
+            [Agreement.TOO_LATE, Agreement.SAME, Agreement.SAME, Agreement.OTHER_VICTIMS, "NewerWord"]
+        )
+    ]
+    summary = summed(*made)
+    assert summary.agreements == (
+        Agreed("Same", 2, 4, 6),
+        Agreed("OtherVictims", 1, 2, 3),
+        Agreed("TooLate", 1, 2, 3),
+        Agreed("NewerWord", 1, 2, 3),
+    )
+    assert [each.agreement for each in summary.differing] == ["NewerWord", "OtherVictims"]
+
+
+def test_workloads_that_evict_each_other() -> None:
+    """Owners identify them, because their groups are recreated; each closing of the cycle is a round."""
+    first, second = group("a", "x", owner="jx"), group("b", "y", owner="jy")
+    again = group("a", "x-2", owner="jx")
+    summary = summed(by(1, first, second), by(60, second, first), by(120, again, second))
+    (circle,) = summary.cycles
+    assert circle == Circle(("Job b/jy", "Job a/jx"), 2, "2026-01-01T00:02:00Z")
+
+
+def test_no_circle() -> None:
+    """There is no cycle in one direction, half an hour apart, or without an eviction."""
+    first, second = group("a", "x"), group("b", "y")
+    assert summed(by(1, first, second), by(60, first, second)).cycles == ()
+    assert summed(by(1, first, second), by(1 + 1800, second, first)).cycles == ()
+    observed = [by(1, first, second), by(2, second, first)]
+    assert summed(*(msgspec.structs.replace(each, mode=PlanMode.OBSERVED) for each in observed)).cycles == ()
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 86_399),
+            st.sampled_from(PlanMode),
+            st.sampled_from([Result.EVICTED, Result.FAILED]),
+            st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 5), st.integers(-1, 2)), max_size=3),
+        ),
+        max_size=20,
+    )
+)
+def test_sums_agree_with_each_other(rows: list[Any]) -> None:
+    """The totals by mode, by namespace and by priority are of the same pods, in any order of writes."""
+    plans = [
+        by(at, HIGH, *(group(name, "x", pods, rank) for name, pods, rank in units), mode=mode, result=result)
+        for at, mode, result, units in rows
+    ]
+    summary = summed(*plans)
+    assert summary == summed(*sorted(plans, key=lambda each: each.time))
+    for sums in summary.modes:
+        field = sums.mode.lower()
+        lost = sum(each.podCount for each in summary.failed if each.mode == sums.mode)
+        for shares in (summary.victims, summary.priorities, summary.preemptors):
+            assert sum(getattr(each, field).pods for each in shares) == sums.pods - lost
+            assert sum(getattr(each, field).units for each in shares) == sums.units
+    assert sum(sums.plans for sums in summary.modes) == len(plans)
+
+
+def test_parties_are_named_by_what_they_are_part_of() -> None:
+    alone = party("solo")
+    summary = summed(by(1, alone, group("b", "y")), by(2, group("b", "y"), alone))
+    assert summary.cycles[0].workloads == ("PodGroup b/y", "Pod team-a/solo")

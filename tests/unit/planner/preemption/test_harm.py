@@ -1,0 +1,156 @@
+"""The harm of a plan: under every rule the same sums over the victims."""
+
+from typing import Any
+
+import pytest
+from tests.support.filters import builders
+from tests.support.preemption.clusters import NOW, time_of
+from tests.support.preemption.scene import SECONDS, engine_of, gang, group, node, of, planned, pod, victims
+from tests.unit.planner.preemption.test_budgets import budget
+
+from podium.planner.preemption.outcome import HarmLevel, Outcome, PlanHarm
+from podium.planner.progress import CHECKPOINT
+from podium.planner.semantics import Semantics
+from podium.schedulerplugin.scheduling.plans import eviction
+
+GPU = "nvidia.com/gpu"
+APP = {"app": "a"}
+NODE = node("n1", room={GPU: 8})
+
+
+def low(name: str, gpus: int, *, priority: int = 1, ago: int = 600, where: str = "n1", **kwargs: Any) -> Any:
+    """Make a running pod that holds accelerators, and started so many seconds `ago`."""
+    requests = {"cpu": 1, GPU: gpus}
+    start = time_of(SECONDS - ago)
+    return builders.pod(name, requests, priority=priority, start=start, node=where, **kwargs)
+
+
+def high(gpus: int, **kwargs: Any) -> Any:
+    return builders.pod("high", {"cpu": 1, GPU: gpus}, priority=9, **kwargs)
+
+
+def harm_of(violations: int, work: int, *levels: tuple[int, int, int]) -> PlanHarm:
+    return PlanHarm(violations, tuple(HarmLevel(*each) for each in levels), work)
+
+
+CASES: dict[str, tuple[list[Any], PlanHarm]] = {
+    "a pod": ([low("a", 8), high(8)], harm_of(0, 4_800, (1, 1, 1))),
+    "pods of two priorities, the highest first": (
+        [low("a", 4, priority=1), low("b", 4, priority=3, ago=60), high(8)],
+        harm_of(0, 2_640, (3, 1, 1), (1, 1, 1)),
+    ),
+    "a whole group is one unit": (
+        [
+            group("g", 1, 2, whole=True),
+            [low(f"g-{at}", 4, group="g") for at in range(2)],
+            high(8),
+        ],
+        harm_of(0, 4_800, (1, 1, 2)),
+    ),
+    "pods without accelerators": (
+        [pod("a", 4, 1, node="n1", ago=600), pod("high", 4, 9)],
+        harm_of(0, 0, (1, 1, 1)),
+    ),
+    "a pod that has not started": ([low("a", 8, ago=-60), high(8)], harm_of(0, 0, (1, 1, 1))),
+    "a budget that allows one of two": (
+        [low("a", 4, labels=APP), low("b", 4, labels=APP), budget(allowed=1), high(8)],
+        harm_of(1, 4_800, (1, 2, 2)),
+    ),
+}
+
+
+@pytest.mark.parametrize("semantics", Semantics)
+@pytest.mark.parametrize(("objects", "expected"), CASES.values(), ids=list(CASES))
+def test_harm_of_a_plan(objects: list[Any], expected: PlanHarm, semantics: Semantics) -> None:
+    plan = planned(NODE, *objects, semantics=semantics)
+    if semantics is Semantics.PODS or semantics is Semantics.V1_36:
+        # Under these rules a lone preemptor's only units are pods.
+        expected = PlanHarm(
+            expected.violations,
+            tuple(HarmLevel(each.priority, each.pods, each.pods) for each in expected.levels),
+            expected.acceleratorSeconds,
+        )
+    assert plan.harm == expected
+    assert (plan.harm.units, plan.harm.pods) == (
+        len(plan.victims),
+        sum(len(unit.pods) for unit in plan.victims),
+    )
+
+
+def test_work_counts_from_the_last_checkpoint() -> None:
+    saved = low("a", 8)
+    saved.metadata.annotations = {CHECKPOINT: time_of(SECONDS - 10)}
+    plan = planned(NODE, saved, high(8))
+    assert plan.harm == harm_of(0, 80, (1, 1, 1))
+
+
+@pytest.mark.parametrize("semantics", Semantics)
+@pytest.mark.parametrize(
+    ("objects", "outcome"),
+    [
+        ([high(8)], Outcome.FITS),
+        ([low("a", 8), high(9)], Outcome.DOES_NOT_FIT),
+        ([low("a", 8), high(8, preemptionPolicy="Never")], Outcome.NOT_ELIGIBLE),
+    ],
+    ids=["it fits", "it does not fit", "it may not preempt"],
+)
+def test_without_eviction_there_is_no_harm(
+    objects: list[Any], outcome: Outcome, semantics: Semantics
+) -> None:
+    plan = planned(NODE, *objects, semantics=semantics)
+    assert (plan.outcome, plan.harm) == (outcome, None)
+
+
+def test_a_gang_of_mode_pod_violates_what_its_victims_violate_together() -> None:
+    """Each member alone would stay within the budget."""
+    plan = planned(
+        [node(f"n{at}") for at in range(2)],
+        [pod(f"low-{at}", 4, 1, node=f"n{at}", ago=60, labels=APP) for at in range(2)],
+        budget(allowed=1),
+        group("high", 9, 2),
+        gang("high", [None, None], 4, priority=9),
+        by=of("high"),
+        semantics=Semantics.PODS,
+    )
+    assert plan.harm == harm_of(1, 0, (1, 2, 2))
+
+
+@pytest.mark.parametrize("semantics", Semantics)
+@pytest.mark.parametrize(("objects", "_expected"), CASES.values(), ids=list(CASES))
+def test_the_scheduler_records_the_harm_that_whatif_shows(
+    objects: list[Any], _expected: PlanHarm, semantics: Semantics
+) -> None:
+    engine = engine_of(NODE, *objects, semantics=semantics)
+    key = (builders.NS, "high")
+    decision = engine.decide(key, NOW)
+    shown = engine.explain(decision, NOW).harm
+    evict = eviction(engine, key, decision, SECONDS, "")
+    assert shown is not None
+    assert (evict.violations, evict.work) == (shown.violations, shown.acceleratorSeconds)
+    assert (len(evict.units), len(evict.victims)) == (shown.units, shown.pods)
+
+
+@pytest.mark.parametrize("semantics", Semantics)
+def test_budgets_are_charged_by_the_victims_alone(semantics: Semantics) -> None:
+    """The releases charge `kept` first, although it is reprieved."""
+    plan = planned(
+        node("n1"),
+        pod("kept", 1, 1, node="n1", ago=90, labels=APP),
+        pod("taken", 3, 1, node="n1", ago=60, labels=APP),
+        budget(allowed=1),
+        pod("high", 3, 9),
+        semantics=semantics,
+    )
+    assert plan.harm == harm_of(0, 0, (1, 1, 1))
+    assert [unit.violatesBudget for unit in plan.victims] == [semantics is not Semantics.KEP]
+
+
+@pytest.mark.parametrize("members", [1, 2, 5])
+def test_lone_pods_go_rather_than_a_larger_gang_of_their_priority(members: int) -> None:
+    """Source: KEP-5710, "minimize (the cost of) preemptions"."""
+    nodes = [node(f"n{at}", 1) for at in range(50 + members)]
+    big = gang("big", [f"n{at}" for at in range(50)], 1, priority=1, ago=3_600)
+    lone = [pod(f"lone-{at}", 1, 1, node=f"n{50 + at}", ago=3_600) for at in range(members)]
+    preemptor = [group("high", 10, members), *gang("high", [None] * members, 1, priority=10)]
+    plan = planned(nodes, group("big", 1, 50, whole=True), big, lone, preemptor, by=of("high"))
+    assert victims(plan) == [f"lone-{at}" for at in range(members)]
