@@ -24,8 +24,8 @@ from podium.cluster.reader import ClusterReader, Target, group_of, name_of
 from podium.planner.engine import Engine
 from podium.planner.preemption.intents import LATE_SECONDS, is_leaving, preempts, stored_nomination
 from podium.planner.preemption.target import PlacementTarget
-from podium.rules.audit.commands import delete_pods
 from podium.rules.audit.gangs import amount_text
+from podium.rules.commands import delete_pods
 from podium.text import SHOWN, count, listed, some
 from podium.why.disruptions import Known
 from podium.why.model import Wait

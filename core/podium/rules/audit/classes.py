@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from shlex import quote
 
 from podium.api.core import Pod
-from podium.api.findings import ObjectRef, Severity
+from podium.api.findings import Severity
 from podium.api.groups import PodGroup
 from podium.api.priority import (
     HIGHEST_USER_PRIORITY,
@@ -18,12 +18,11 @@ from podium.api.priority import (
     resolve,
 )
 from podium.api.reads import Kind
-from podium.rules.audit.commands import create_class, delete, recreate, templates_of
 from podium.rules.audit.survey import AuditFinding, StoredValues, Survey
+from podium.rules.commands import class_ref, create_class, delete, recreate, templates_of
 from podium.rules.rule import Rule
 from podium.text import count, listed, some
 
-API_VERSION = "scheduling.k8s.io/v1"
 
 CLASS_MISSING = Rule(
     id="class-missing",
@@ -366,8 +365,3 @@ def _holders(pods: list[Pod], groups: list[PodGroup], *, live: bool = True) -> s
 
 def _values(stored: set[int]) -> str:
     return listed([str(value) for value in sorted(stored)])
-
-
-def class_ref(name: str) -> ObjectRef:
-    """Return the identity of a PriorityClass, whether it exists or not."""
-    return ObjectRef(API_VERSION, "PriorityClass", "", name)

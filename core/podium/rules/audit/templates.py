@@ -1,27 +1,19 @@
 """Rules about pod templates: problems of their next pod, reported before it is created."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from podium.api.core import PriorityClass
 from podium.api.findings import Severity
 from podium.api.foreign import PodOwner
-from podium.api.groups import Template, Workload
+from podium.api.groups import Workload
 from podium.api.priority import resolve
 from podium.api.reads import Kind
 from podium.groups.planned import made_by_people
-from podium.rules.audit.commands import create_class
 from podium.rules.audit.survey import AuditFinding, Survey
+from podium.rules.commands import create_class
+from podium.rules.podiumchecks import unresolved, unresolved_message
+from podium.rules.podiumrules import TEMPLATE_CLASS_MISSING, TEMPLATE_PRIORITY_UNRESOLVED
 from podium.rules.rule import Rule
 
-TEMPLATE_CLASS_MISSING = Rule(
-    id="template-class-missing",
-    severity=Severity.WARNING,
-    title="A template names a PriorityClass that does not exist or is not in the input",
-    why="The API server refuses every pod and group created from it. The object with the template "
-    "is accepted and looks healthy until then.",
-    source="kube-apiserver (Priority admission); templates are not looked at",
-    needs=frozenset({Kind.PRIORITY_CLASS, Kind.OWNER}),
-)
 TEMPLATE_PRIORITY_WRITTEN = Rule(
     id="template-priority-written",
     severity=Severity.WARNING,
@@ -30,15 +22,6 @@ TEMPLATE_PRIORITY_WRITTEN = Rule(
     "breaks when its class is recreated or a global default is added.",
     source="kubernetes/kubernetes#102724",
     needs=frozenset({Kind.OWNER}),
-)
-TEMPLATE_PRIORITY_UNRESOLVED = Rule(
-    id="template-priority-unresolved",
-    severity=Severity.WARNING,
-    title="A template of groups has a priority that its class does not have",
-    why="A group gets the value of its class, or of the default class. The API server stores any priority in "
-    "the template of a Workload, and refuses a PodGroup that repeats it.",
-    source="kube-apiserver 1.36.3 and 1.37.0 (run): Priority admission",
-    needs=frozenset({Kind.WORKLOAD}),
 )
 
 
@@ -96,25 +79,6 @@ def template_priority_unresolved(survey: Survey) -> Iterator[AuditFinding]:
                 fix = _class_fix(survey, f"{path}.priorityClassName", template.priority or 0)
                 field = f"{path}.priority"
                 yield AuditFinding(TEMPLATE_PRIORITY_UNRESOLVED.finding(workload.ref, field, message, fix))
-
-
-def unresolved(classes: Mapping[str, PriorityClass], name: str, priority: int | None) -> int | None:
-    """Return the value that a group of a class gets in place of `priority`.
-
-    None if it gets `priority`, or if the class does not exist.
-    """
-    found = resolve(classes, name) if priority is not None else None
-    return found.value if found is not None and found.value != priority else None
-
-
-def unresolved_message(template: Template, value: int) -> str:
-    """Return what happens to the groups of a template, which get `value`."""
-    name = template.priority_class_name
-    named = f"class {name} has" if name else "it names no class, which gives"
-    return (
-        f"priority {template.priority} is set, but {named} {value}. Groups of template {template.name} have "
-        f"priority {value}, or are refused if they repeat {template.priority}."
-    )
 
 
 def _class_fix(survey: Survey, field: str, value: int) -> str:
