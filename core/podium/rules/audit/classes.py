@@ -23,7 +23,6 @@ from podium.rules.commands import class_ref, create_class, delete, recreate, tem
 from podium.rules.rule import Rule
 from podium.text import count, listed, some
 
-
 CLASS_MISSING = Rule(
     id="class-missing",
     severity=Severity.ERROR,
