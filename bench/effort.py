@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from bench.results import ROUNDS, Row, Section, spread
-from tests.support.cel.effort import CASES, COMPILED, compilation, evaluation
+from tests.support.kubecel.effort import CASES, COMPILED, compilation, evaluation
 
 _MOST = 3.0
 _SHOWN = 5

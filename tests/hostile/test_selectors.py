@@ -8,12 +8,11 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.support.cel.nesting import bound, within
+from tests.support.kubecel.nesting import bound, within
 
-from podium.api.devices import Device
-from podium.cel.devicevalues import prepare_device
-from podium.cel.nodes import SelectorCompileError, SelectorRuntimeError
-from podium.cel.selector import KEPT_BYTES, SelectorCache, compile_selector
+from kubecel import Device, SelectorCompileError, SelectorRuntimeError, compile_selector
+from kubecel.devices import prepare_device
+from kubecel.selector import KEPT_BYTES, SelectorCache
 
 _TOO_DEEP = "compilation failed: ERROR: <input>:-1:0: expression recursion limit exceeded: "
 _TOO_TALL = "compilation failed: ERROR: <input>:-1:0: max recursion depth exceeded"
@@ -122,7 +121,7 @@ def test_no_call_gives_effort_back() -> None:
 
 def test_a_call_that_is_refused_takes_no_effort() -> None:
     selector = compile_selector(bound("'aaaaaaaaaa'", 30, "$ + $", "$ == ''"))
-    found = selector.evaluate(prepare_device("gpu.example.com", Device(name="gpu-0"), 37))
+    found = selector.evaluate(prepare_device("gpu.example.com", Device(), 37))
     assert str(found.error) == _TOO_COSTLY
     assert found.effort < 2000
 
@@ -175,7 +174,7 @@ def _answer(expression: str) -> tuple[object, ...]:
         selector = SelectorCache().get(expression, 37)[0]
     except SelectorCompileError as error:
         return False, str(error)
-    found = selector.evaluate(prepare_device("gpu.example.com", Device(name="gpu-0"), 37))
+    found = selector.evaluate(prepare_device("gpu.example.com", Device(), 37))
     return found.selected, str(found.error), found.cost, found.effort
 
 

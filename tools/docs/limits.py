@@ -10,16 +10,16 @@ from typing import NamedTuple
 from tools.docs.sources import ROOT
 from tools.manifests import footprint
 
+from kubecel import effort, process, statictypes
+from kubecel.nodes import MAX_LEVELS
+from kubecel.results import MAX_RESULTS
+from kubecel.selector import KEPT_BYTES
 from podium import jsontext
 from podium.api import records
 from podium.api.convert import MAX_PODIUM_NAME
 from podium.api.devices import MAX_CONSUMERS
 from podium.api.podrequests import MOST_NAMES
 from podium.api.priority import HIGHEST_USER_PRIORITY
-from podium.cel import effort, process, statictypes
-from podium.cel.answers import MAX_RESULTS
-from podium.cel.nodes import MAX_LEVELS
-from podium.cel.selector import KEPT_BYTES
 from podium.documents import split, textfile, yamldoc
 from podium.groups.autogroups import MOST_GANGS
 from podium.groups.trees import MAX_GROUPS, MAX_TEMPLATES

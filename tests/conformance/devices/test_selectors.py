@@ -9,15 +9,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.cel.expressions import DRIVER, Expressions, device
 from tests.support.devices.witness import Witness
+from tests.support.kubecel.expressions import DRIVER, Expressions, device
 from tests.support.seeds import seed
 from tests.support.servers import FULL
 
-from podium.api.devices import Device
-from podium.cel.devicevalues import prepare_device
-from podium.cel.nodes import SelectorCompileError
-from podium.cel.selector import compile_selector
+from kubecel import Device, SelectorCompileError, compile_selector
+from kubecel.devices import prepare_device
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(1800 if FULL else 120)]
 _COUNT = 10_000 if FULL else 300
