@@ -14,7 +14,7 @@ _MOST = 3.0
 _SHOWN = 5
 _NOTE = f"""
 Processor time of a unit of effort in times of the median: the {_SHOWN} dearest of the expressions in
-tests/support/cel/effort.py. None may take more than {_MOST:g} times the median.
+tests/support/kubecel/effort.py. None may take more than {_MOST:g} times the median.
 """
 
 

@@ -1,13 +1,13 @@
 """CEL as Kubernetes evaluates it: device selectors with upstream's verdicts, costs and texts of errors.
 
-The names below load their module when they are first used. Source: kubecel/README.md describes them.
+Each name below loads its module when it is first used. README.md describes them.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kubecel.devices import Device, DeviceAttribute, DeviceCapacity, DeviceLike
+    from kubecel.devices import DeviceLike, PlainAttribute, PlainCapacity, PlainDevice
     from kubecel.errors import CelError, SelectorCompileError, SelectorRuntimeError, UnansweredSelectorError
     from kubecel.process import SelectorProcess
     from kubecel.results import DeviceResults, SelectorAnswers
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 __all__ = [
     "CelError",
     "CompiledSelector",
-    "Device",
-    "DeviceAttribute",
-    "DeviceCapacity",
     "DeviceLike",
     "DeviceResults",
     "Evaluation",
+    "PlainAttribute",
+    "PlainCapacity",
+    "PlainDevice",
     "SelectorAnswers",
     "SelectorCompileError",
     "SelectorProcess",
@@ -30,18 +30,15 @@ __all__ = [
     "compile_selector",
     "evaluate_devices",
 ]
-_MODULES = {
-    "devices": ("Device", "DeviceAttribute", "DeviceCapacity", "DeviceLike"),
-    "errors": ("CelError", "SelectorCompileError", "SelectorRuntimeError", "UnansweredSelectorError"),
-    "process": ("SelectorProcess",),
-    "results": ("DeviceResults", "SelectorAnswers"),
-    "selector": ("CompiledSelector", "Evaluation", "compile_selector", "evaluate_devices"),
-}
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+# Each imports those before it, so a search in this order loads no module that the name does not need.
+_MODULES = ("errors", "devices", "selector", "process", "results")
 
 
 def __getattr__(name: str) -> object:
     """Return a public name from its module, so that a caller of one module does not load all."""
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    if name in __all__:
+        for module in _MODULES:
+            loaded = import_module(f"{__name__}.{module}")
+            if hasattr(loaded, name):
+                return getattr(loaded, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

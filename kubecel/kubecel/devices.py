@@ -1,8 +1,8 @@
 """Devices: the fields that selectors read, and the variable `device`, prepared once for all selectors.
 
 The fields have the names of a device of a ResourceSlice. Functions take any object with these attributes, so
-a caller passes the objects that it has already. `Device` is for callers without such objects, and crosses to
-the process that evaluates.
+a caller passes the objects that it has already. `PlainDevice` is for callers without such objects, and is
+what crosses to the process that evaluates.
 
 Source: k8s.io/api/resource/v1, k8s.io/dynamic-resource-allocation/cel/compile.go (DeviceMatches).
 """
@@ -52,7 +52,7 @@ class DeviceLike(Protocol):
         """Return the amounts by name."""
 
 
-class DeviceAttribute(msgspec.Struct, gc=False):
+class PlainAttribute(msgspec.Struct, gc=False):
     """An attribute as the API writes it in JSON."""
 
     integer: int | None = msgspec.field(name="int", default=None)
@@ -65,17 +65,17 @@ class DeviceAttribute(msgspec.Struct, gc=False):
     versions: list[str] | None = None
 
 
-class DeviceCapacity(msgspec.Struct, gc=False):
+class PlainCapacity(msgspec.Struct, gc=False):
     """A capacity as the API writes it in JSON, without the policy of its requests."""
 
     value: RawQuantity = "0"
 
 
-class Device(msgspec.Struct, gc=False):
+class PlainDevice(msgspec.Struct, gc=False):
     """A device as the API writes it in JSON, without the fields that no selector reads."""
 
-    attributes: dict[str, DeviceAttribute] | None = None
-    capacity: dict[str, DeviceCapacity] | None = None
+    attributes: dict[str, PlainAttribute] | None = None
+    capacity: dict[str, PlainCapacity] | None = None
     allowMultipleAllocations: bool | None = None
 
 

@@ -27,7 +27,7 @@ from typing import BinaryIO, NamedTuple
 
 import msgspec
 
-from kubecel.devices import Device, DeviceLike
+from kubecel.devices import DeviceLike, PlainDevice
 from kubecel.errors import SelectorCompileError, SelectorRuntimeError, UnansweredSelectorError
 from kubecel.selector import Evaluate, Evaluation, Evaluations, evaluate_devices
 
@@ -52,7 +52,7 @@ class _EvaluationRequest(msgspec.Struct, array_like=True, gc=False):
     expression: str
     minor: int
     driver: str
-    devices: list[Device]
+    devices: list[PlainDevice]
 
 
 class _EvaluationReply(msgspec.Struct, array_like=True, gc=False):
@@ -104,7 +104,7 @@ class SelectorProcess:
             if backoff is not None and self._clock() < backoff.until:
                 raise UnansweredSelectorError(backoff.reason)
             try:
-                message = _message(expression, minor, driver, devices)
+                message = _encoded(expression, minor, driver, devices)
             except UnicodeEncodeError:
                 raise UnansweredSelectorError("a text of the selector or of a device is no UTF-8") from None
             began = self._clock()
@@ -221,9 +221,9 @@ class SelectorProcess:
             self._backoffs.popitem(last=False)
 
 
-def _message(expression: str, minor: int, driver: str, devices: Sequence[DeviceLike]) -> bytes:
+def _encoded(expression: str, minor: int, driver: str, devices: Sequence[DeviceLike]) -> bytes:
     """Return a request, which has only the fields that selectors read. Raises UnicodeEncodeError."""
-    read = msgspec.convert(devices, list[Device], from_attributes=True)
+    read = msgspec.convert(devices, list[PlainDevice], from_attributes=True)
     return msgspec.msgpack.encode(_EvaluationRequest(expression, minor, driver, read))
 
 

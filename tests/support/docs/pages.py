@@ -42,6 +42,7 @@ def texts() -> tuple[Path, ...]:
     """Return each Markdown file that people read: the pages, and those beside README.md and in .github/."""
     return (
         *sorted(ROOT.glob("*.md")),
+        ROOT / "kubecel" / "README.md",
         *sorted((ROOT / "docs").glob("*.md")),
         *sorted((ROOT / ".github").rglob("*.md")),
     )

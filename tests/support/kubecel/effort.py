@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 from tests.support.kubecel.nesting import bound, within
 
-from kubecel import Device, SelectorCompileError, compile_selector
+from kubecel import PlainDevice, SelectorCompileError, compile_selector
 from kubecel.devices import prepare_device
 from kubecel.selector import SelectorCache
 
 MINOR = 37
-DEVICE = prepare_device("gpu.example.com", Device(), MINOR)
+DEVICE = prepare_device("gpu.example.com", PlainDevice(), MINOR)
 
 _WIDE = "\U00010000"
 

@@ -21,9 +21,9 @@ import pytest
 from tests.support.waiting import until
 
 from kubecel import (
-    Device,
-    DeviceAttribute,
-    DeviceCapacity,
+    PlainAttribute,
+    PlainCapacity,
+    PlainDevice,
     SelectorCompileError,
     UnansweredSelectorError,
     evaluate_devices,
@@ -35,9 +35,9 @@ from kubecel.selector import Evaluate
 _CASES = json.loads(Path(__file__).with_name("upstream.json").read_text())
 _DRIVER = "gpu.example.com"
 _DEVICES = [
-    Device(
-        attributes={"index": DeviceAttribute(integer=at), "model": DeviceAttribute(string="a" * 60)},
-        capacity={"memory": DeviceCapacity(value="80Gi")},
+    PlainDevice(
+        attributes={"index": PlainAttribute(integer=at), "model": PlainAttribute(string="a" * 60)},
+        capacity={"memory": PlainCapacity(value="80Gi")},
     )
     for at in range(3000)
 ]
@@ -106,7 +106,7 @@ def heartbeat() -> Iterator[Callable[[], float]]:
         thread.join()
 
 
-def outcome(evaluate: Evaluate, expression: str, minor: int, driver: str, device: Device) -> object:
+def outcome(evaluate: Evaluate, expression: str, minor: int, driver: str, device: PlainDevice) -> object:
     """Return a result in a form that can be compared, or the error of the compiler."""
     try:
         results, _ = evaluate(expression, minor, driver, [device])
@@ -119,7 +119,12 @@ def outcome(evaluate: Evaluate, expression: str, minor: int, driver: str, device
 def test_the_results_are_those_of_an_evaluation_in_this_process(child: SelectorProcess, minor: int) -> None:
     for case in _CASES:
         if case["name"] != "expensive":
-            arguments = case["expression"], minor, case["driver"], msgspec.convert(case["device"], Device)
+            arguments = (
+                case["expression"],
+                minor,
+                case["driver"],
+                msgspec.convert(case["device"], PlainDevice),
+            )
             assert outcome(child.evaluate, *arguments) == outcome(evaluate_devices, *arguments), case["name"]
 
 
@@ -278,7 +283,7 @@ def _ended(pid: int) -> bool:
 
 
 def test_a_text_that_is_no_utf_8_has_no_result(child: SelectorProcess) -> None:
-    device = Device(attributes={"model": DeviceAttribute(string="\ud800")})
+    device = PlainDevice(attributes={"model": PlainAttribute(string="\ud800")})
     with pytest.raises(UnansweredSelectorError, match="no UTF-8"):
         child.evaluate("true", 37, _DRIVER, [device])
 
@@ -287,7 +292,7 @@ def test_long_errors_are_cut() -> None:
     """The text of a missing key may be as long as a text that an expression builds."""
     expression = "{'a': true}[lists.range(9000).map(i, 'aaaaaaaaaa').join()]"
     sent, target = BytesIO(), BytesIO()
-    process._send(sent, process._message(expression, 37, _DRIVER, _DEVICES[:1]))
+    process._send(sent, process._encoded(expression, 37, _DRIVER, _DEVICES[:1]))
     sent.seek(0)
     alarms: list[float] = []
     serve(sent, target, alarms.append)

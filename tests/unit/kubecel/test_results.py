@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubecel import (
-    Device,
-    DeviceAttribute,
     DeviceLike,
     DeviceResults,
+    PlainAttribute,
+    PlainDevice,
     SelectorAnswers,
     SelectorCompileError,
     UnansweredSelectorError,
@@ -29,7 +29,7 @@ _EXPRESSIONS = (
     "device.driver",
 )
 _OWNED = [
-    (_DRIVERS[at % 2], Device(attributes={"index": DeviceAttribute(integer=at % 7)})) for at in range(40)
+    (_DRIVERS[at % 2], PlainDevice(attributes={"index": PlainAttribute(integer=at % 7)})) for at in range(40)
 ]
 
 
@@ -68,7 +68,7 @@ def outcome(evaluate: Callable[[], object]) -> object:
     st.sampled_from([1, 5, 2**18]),
 )
 def test_each_result_is_that_of_one_evaluation(
-    questions: list[tuple[str, tuple[str, Device]]], most: int
+    questions: list[tuple[str, tuple[str, PlainDevice]]], most: int
 ) -> None:
     """In any order, with any number of results that are kept."""
     with pytest.MonkeyPatch.context() as patched:
@@ -76,7 +76,9 @@ def test_each_result_is_that_of_one_evaluation(
         results = DeviceResults(37, _OWNED, most=most)
         for expression, (driver, device) in questions:
 
-            def alone(expression: str = expression, driver: str = driver, device: Device = device) -> object:
+            def alone(
+                expression: str = expression, driver: str = driver, device: PlainDevice = device
+            ) -> object:
                 return evaluate_devices(expression, 37, driver, [device]).results[0]
 
             outcome(alone)
@@ -86,7 +88,7 @@ def test_each_result_is_that_of_one_evaluation(
 
 
 def test_few_questions_are_asked_about_many_devices(asked: Asked) -> None:
-    devices = [Device() for _ in range(40_000)]
+    devices = [PlainDevice() for _ in range(40_000)]
     results = DeviceResults(37, [(_DRIVERS[0], each) for each in devices])
     assert all(results.evaluate("true", _DRIVERS[0], each).selected for each in devices)
     assert len(asked.batches) < 60
@@ -94,7 +96,7 @@ def test_few_questions_are_asked_about_many_devices(asked: Asked) -> None:
 
 
 def test_few_devices_are_asked_about_that_no_caller_needs(asked: Asked) -> None:
-    devices = [Device() for _ in range(40_000)]
+    devices = [PlainDevice() for _ in range(40_000)]
     results = DeviceResults(37, [(_DRIVERS[0], each) for each in devices])
     for number, device in enumerate(devices[::100], start=1):
         results.evaluate("true", _DRIVERS[0], device)

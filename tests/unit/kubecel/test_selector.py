@@ -3,23 +3,23 @@
 import pytest
 
 from kubecel import (
-    Device,
-    DeviceAttribute,
-    DeviceCapacity,
+    PlainAttribute,
+    PlainCapacity,
+    PlainDevice,
     SelectorCompileError,
     SelectorRuntimeError,
     compile_selector,
 )
 
 _DRIVER = "gpu.example.com"
-_DEVICE = Device(
+_DEVICE = PlainDevice(
     attributes={
-        "model": DeviceAttribute(string="a100"),
-        "index": DeviceAttribute(integer=3),
-        "version": DeviceAttribute(version="1.2.3"),
-        "dra.example.com/healthy": DeviceAttribute(boolean=True),
+        "model": PlainAttribute(string="a100"),
+        "index": PlainAttribute(integer=3),
+        "version": PlainAttribute(version="1.2.3"),
+        "dra.example.com/healthy": PlainAttribute(boolean=True),
     },
-    capacity={"memory": DeviceCapacity(value="80Gi")},
+    capacity={"memory": PlainCapacity(value="80Gi")},
 )
 _NO_SUM = (
     "compilation failed: ERROR: <input>:1:3: found no matching overload for '_+_' applied to '(int, string)'"
@@ -109,7 +109,7 @@ def test_an_evaluation_fails(expression: str, text: str, hint: str) -> None:
 
 
 def test_a_list_is_an_attribute_since_137() -> None:
-    device = Device(attributes={"models": DeviceAttribute(strings=["a", "b"])})
+    device = PlainDevice(attributes={"models": PlainAttribute(strings=["a", "b"])})
     expression = "device.attributes['gpu.example.com'].models.includes('b')"
     assert compile_selector(expression, 37).selects(_DRIVER, device) is True
     with pytest.raises(SelectorRuntimeError, match="attribute models: unsupported attribute value"):
@@ -117,7 +117,7 @@ def test_a_list_is_an_attribute_since_137() -> None:
 
 
 def test_an_invalid_version_fails_every_selector() -> None:
-    device = Device(attributes={"version": DeviceAttribute(version="1")})
+    device = PlainDevice(attributes={"version": PlainAttribute(version="1")})
     with pytest.raises(SelectorRuntimeError) as failed:
         compile_selector("true").selects(_DRIVER, device)
     text = "attribute version: parse semantic version: No Major.Minor.Patch elements found"
