@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
@@ -21,6 +22,7 @@ import pytest
 from tests.support.waiting import until
 
 from kubecel import (
+    DeviceLike,
     PlainAttribute,
     PlainCapacity,
     PlainDevice,
@@ -106,7 +108,7 @@ def heartbeat() -> Iterator[Callable[[], float]]:
         thread.join()
 
 
-def outcome(evaluate: Evaluate, expression: str, minor: int, driver: str, device: PlainDevice) -> object:
+def outcome(evaluate: Evaluate, expression: str, minor: int, driver: str, device: DeviceLike) -> object:
     """Return a result in a form that can be compared, or the error of the compiler."""
     try:
         results, _ = evaluate(expression, minor, driver, [device])
@@ -136,6 +138,78 @@ def test_a_message_of_any_length_is_answered(child: SelectorProcess, count: int,
         batch = child.evaluate(expression, 37, _DRIVER, _DEVICES[len(results) : count])
         results += [each.selected for each in batch.results]
     assert results == [at % 2 == 1 for at in range(count)]
+
+
+@dataclass
+class Attribute:
+    """A value as an API object of a caller has it."""
+
+    integer: int | None = None
+    boolean: bool | None = None
+    string: str | None = None
+    version: str | None = None
+    integers: list[int] | None = None
+    booleans: list[bool] | None = None
+    strings: list[str] | None = None
+    versions: list[str] | None = None
+
+
+@dataclass
+class Amount:
+    """A capacity with a field that no selector reads."""
+
+    value: str | int | float
+    policy: object = None
+
+
+@dataclass
+class Owned:
+    """A device of a class of the caller."""
+
+    attributes: dict[str, Attribute] | None
+    capacity: dict[str, Amount] | None
+    allowMultipleAllocations: bool | None = None
+    labels: object = None
+
+
+_OWNED = Owned(
+    {
+        "i": Attribute(integer=1),
+        "b": Attribute(boolean=True),
+        "s": Attribute(string="a"),
+        "v": Attribute(version="1.2.3"),
+        "is": Attribute(integers=[1]),
+        "bs": Attribute(booleans=[True]),
+        "ss": Attribute(strings=["a"]),
+        "vs": Attribute(versions=["1.2.3"]),
+    },
+    {"memory": Amount("80Gi", object())},
+    allowMultipleAllocations=True,
+    labels=object(),
+)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "$.i == 1",
+        "$.b",
+        "$.s == 'a'",
+        "$.v == semver('1.2.3')",
+        "$.is == [1]",
+        "$.bs == [true]",
+        "$.ss == ['a']",
+        "$.vs == [semver('1.2.3')]",
+        f"device.capacity['{_DRIVER}'].memory == quantity('80Gi')",
+        "device.allowMultipleAllocations",
+    ],
+)
+def test_a_device_of_another_class_crosses_with_all_that_selectors_read(
+    child: SelectorProcess, expression: str
+) -> None:
+    expression = expression.replace("$", f"device.attributes['{_DRIVER}']")
+    for evaluate in (child.evaluate, evaluate_devices):
+        assert evaluate(expression, 37, _DRIVER, [_OWNED]).results[0].selected
 
 
 def test_a_costly_selector_ends_a_batch() -> None:
