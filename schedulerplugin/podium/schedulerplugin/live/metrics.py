@@ -15,7 +15,6 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from podium.api.core import SCHEDULER_ERROR
 from podium.api.membership import GroupKey
-from podium.api.records import Agreement
 from podium.kube import events
 from podium.runtime.metrics import from_zero
 from podium.schedulerplugin.live.writes import RESULTS, WRITES
@@ -141,10 +140,6 @@ class SchedulerMetrics:
     def refused(self) -> None:
         """Count a pod that the API server does not let the scheduler delete."""
         self._refused.inc()
-
-    def shadowed(self, agreement: str) -> None:
-        """Count a shadow plan for a pod of another scheduler, by its agreement with that scheduler."""
-        self._shadow.labels(agreement).inc()
 
     def differed(self, differences: int) -> None:
         """Count differences between the scheduler's arrays and the cluster state."""
@@ -307,11 +302,6 @@ class SchedulerMetrics:
         self._refused = self._counter(
             "refused_victims",
             "Victims whose deletion the API server refused; plans are without them for a while.",
-        )
-        self._shadow = self._counter(
-            "shadow_plans",
-            "Plans for pods of other schedulers, by how those agreed with them.",
-            agreement=Agreement,
         )
         self._timeouts = self._counter(
             "decision_timeouts",
