@@ -35,8 +35,7 @@ from podium.runtime.workqueue import Workqueue
 from podium.schedulerplugin.history.writer import History
 from podium.schedulerplugin.live.keep import transform
 from podium.schedulerplugin.live.loop import Loop
-from podium.schedulerplugin.live.metrics import SchedulerMetrics
-from podium.schedulerplugin.live.scraped import register_scraped
+from podium.schedulerplugin.live.metrics import SchedulerMetrics, register_scraped
 from podium.schedulerplugin.live.status import Statuses
 from podium.schedulerplugin.live.switch import SettingsSource, Switch
 from podium.schedulerplugin.live.warmengine import DriftError, WarmEngine

@@ -10,8 +10,7 @@ from podium.api.core import SCHEDULER_ERROR
 from podium.api.membership import GroupKey
 from podium.cluster.reader import name_in
 from podium.runtime.metrics import new_registry
-from podium.schedulerplugin.live.metrics import SchedulerMetrics
-from podium.schedulerplugin.live.scraped import register_scraped
+from podium.schedulerplugin.live.metrics import SchedulerMetrics, register_scraped
 from podium.schedulerplugin.scheduling.effects import (
     Bind,
     Effect,
