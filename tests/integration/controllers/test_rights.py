@@ -1,4 +1,4 @@
-"""The rights in docs/reconciler.md are enough for all work of the reconciler, and each one is used.
+"""The rights in docs/reconciler-reference.md are enough for all work of the reconciler, and each one is used.
 
 A process under an account with only these rights does everything once, through a proxy that records its
 requests. Then one right at a time is removed: the process stays up, logs the missing right once, and does the
@@ -28,7 +28,7 @@ from podium.groups.inferred import LWS_GROUP, LWS_NAME
 pytestmark = pytest.mark.server
 
 _NAME = "podium-controller"
-_PAGE = Page("reconciler.md", _NAME)
+_PAGE = Page("reconciler-reference.md", _NAME)
 _LEASES = "coordination.k8s.io"
 _NATIVE_API = f"{NATIVE_GROUP}/{NATIVE[NEWEST.minor][0]}"
 _LOW, _HIGH = "rights-low", "rights-high"
