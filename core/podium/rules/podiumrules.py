@@ -11,10 +11,9 @@ from podium.api.reads import Kind
 from podium.rules import gang
 from podium.rules.context import Operation
 from podium.rules.fields import RuleRemedy
-from podium.rules.podiumrule import OwnRule
+from podium.rules.podiumrule import AdmissionPhase, OwnRule, WriteTarget
 from podium.rules.policy import RuleLevel
 from podium.rules.rule import Rule
-from podium.rules.target import AdmissionPhase, WriteTarget
 from podium.rules.tolerations import TOLERATION_CONTRADICTS, TOLERATION_UNREADABLE
 
 _MEMBER_CREATED = WriteTarget("Pod", Operation.CREATE, AdmissionPhase.VALIDATE, members=True)

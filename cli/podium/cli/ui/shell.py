@@ -26,9 +26,8 @@ from podium.cli.ui.overview import overview
 from podium.cli.ui.planning import ACTION, EMPTY, Form, PlanAnswer, entered, planning, validate_form
 from podium.cli.ui.reading import Clock, ClusterSource, SourceCache
 from podium.errors import PodiumError
-from podium.runtime.limits import Limits
 from podium.runtime.listener import listen
-from podium.runtime.messages import HTTPRequest, HTTPResponse, Route
+from podium.runtime.messages import HTTPRequest, HTTPResponse, Limits, Route
 from podium.runtime.server import HTTPServer
 from podium.why.model import RunState
 
