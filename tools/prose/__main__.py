@@ -28,7 +28,7 @@ def pages() -> list[Path]:
     return [
         *sorted(ROOT.glob("*.md")),
         ROOT / "kubecel" / "README.md",
-        *sorted((ROOT / "docs").glob("*.md")),
+        *sorted((ROOT / "docs").rglob("*.md")),
         *sorted((ROOT / ".github").glob("*.md")),
     ]
 
