@@ -1,7 +1,7 @@
 """The checks of the tables: one function for each of apimachinery's declarative validators.
 
-A check takes (path, new, old, write) and returns errors, or None to continue. If a check in a field's `stops`
-returns an empty list, the field ends without an error.
+The function of a check takes (path, new, old, write) and returns errors, or None to continue. If one in a
+field's `stops` returns an empty list, the field ends without an error.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from typing import Any
 
 from podium.rules import fields
 from podium.rules.fields import FieldError, RuleRemedy
-from podium.rules.schema import Check, WriteContext, by_key
+from podium.rules.schema import Check, Fact, WriteContext, by_key
 
 Errors = Sequence[FieldError] | None
 
@@ -20,7 +20,7 @@ def required(cause: RuleRemedy) -> Check:
     def check(path: str, new: Any, _old: Any, _write: WriteContext) -> Errors:
         return None if new else [fields.required(cause, path)]
 
-    return check
+    return Check(check, Fact.REQUIRED)
 
 
 def required_pointer(cause: RuleRemedy) -> Check:
@@ -29,7 +29,7 @@ def required_pointer(cause: RuleRemedy) -> Check:
     def check(path: str, new: Any, _old: Any, _write: WriteContext) -> Errors:
         return [fields.required(cause, path)] if new is None else None
 
-    return check
+    return Check(check, Fact.REQUIRED)
 
 
 def immutable(cause: RuleRemedy) -> Check:
@@ -41,7 +41,7 @@ def immutable(cause: RuleRemedy) -> Check:
     def check(path: str, _new: Any, _old: Any, write: WriteContext) -> Errors:
         return [fields.invalid(cause, path, None, "field is immutable")] if write.update else None
 
-    return check
+    return Check(check, Fact.IMMUTABLE)
 
 
 def no_set_no_unset(cause: RuleRemedy) -> Check:
@@ -53,7 +53,7 @@ def no_set_no_unset(cause: RuleRemedy) -> Check:
         what = "field cannot be set once created" if old is None else "field cannot be cleared once set"
         return [fields.invalid(cause, path, None, what)]
 
-    return check
+    return Check(check, Fact.SET_ONCE)
 
 
 def no_add_no_remove(cause: RuleRemedy, key: str) -> Check:
@@ -75,7 +75,7 @@ def no_add_no_remove(cause: RuleRemedy, key: str) -> Check:
         ]
         return errors or None
 
-    return check
+    return Check(check, Fact.SAME_ITEMS, key)
 
 
 def gated(gate: str, cause: RuleRemedy) -> Check:
@@ -89,16 +89,16 @@ def gated(gate: str, cause: RuleRemedy) -> Check:
             return None
         return [] if new is None else [fields.forbidden(cause, path)]
 
-    return check
+    return Check(check)
 
 
 def when_on(gate: str, inner: Check) -> Check:
     """Return a check that applies only while a gate is on."""
 
     def check(path: str, new: Any, old: Any, write: WriteContext) -> Errors:
-        return inner(path, new, old, write) if gate in write.gates else None
+        return inner.run(path, new, old, write) if gate in write.gates else None
 
-    return check
+    return Check(check, inner.fact, inner.value)
 
 
 def union(cause: RuleRemedy, *members: str) -> Check:
@@ -120,7 +120,7 @@ def union(cause: RuleRemedy, *members: str) -> Check:
             return [fields.invalid(cause, path, shown, f"must specify exactly one of: {listed}")]
         return None
 
-    return check
+    return Check(check, Fact.MEMBERS, members)
 
 
 def enumeration(cause: RuleRemedy, *values: str) -> Check:
@@ -130,18 +130,16 @@ def enumeration(cause: RuleRemedy, *values: str) -> Check:
     def check(path: str, new: Any, _old: Any, _write: WriteContext) -> Errors:
         return None if new in supported else [fields.unsupported(cause, path, new, supported)]
 
-    return check
+    return Check(check, Fact.VALUES, supported)
 
 
-def minimum(cause: RuleRemedy, limit: int) -> Check:
-    """Return a check that requires at least `limit`."""
+def count(cause: RuleRemedy) -> Check:
+    """Return a check that requires at least one."""
 
     def check(path: str, new: Any, _old: Any, _write: WriteContext) -> Errors:
-        if new >= limit:
-            return None
-        return [fields.invalid(cause, path, new, f"must be greater than or equal to {limit}")]
+        return None if new >= 1 else [fields.invalid(cause, path, new, "must be greater than or equal to 1")]
 
-    return check
+    return Check(check, Fact.COUNT)
 
 
 def maximum(cause: RuleRemedy, limit: int) -> Check:
@@ -152,17 +150,17 @@ def maximum(cause: RuleRemedy, limit: int) -> Check:
             return None
         return [fields.invalid(cause, path, new, f"must be less than or equal to {limit}")]
 
-    return check
+    return Check(check, Fact.MAXIMUM, limit)
 
 
 def max_items(cause: RuleRemedy, limit: int) -> Check:
     """Return a check that requires at most `limit` items."""
 
     def check(path: str, new: Any, _old: Any, _write: WriteContext) -> Errors:
-        count = len(new or ())
-        return [fields.too_many(cause, path, count, limit)] if count > limit else None
+        length = len(new or ())
+        return [fields.too_many(cause, path, length, limit)] if length > limit else None
 
-    return check
+    return Check(check, Fact.MAX_ITEMS, limit)
 
 
 def unique(cause: RuleRemedy, key: str) -> Check:
@@ -177,7 +175,7 @@ def unique(cause: RuleRemedy, key: str) -> Check:
             seen.add(item.get(key))
         return errors
 
-    return check
+    return Check(check)
 
 
 def spelled(cause: RuleRemedy, complain: Callable[[str], list[str]]) -> Check:
@@ -186,4 +184,4 @@ def spelled(cause: RuleRemedy, complain: Callable[[str], list[str]]) -> Check:
     def check(path: str, new: Any, _old: Any, _write: WriteContext) -> Errors:
         return [fields.invalid(cause, path, new, complaint) for complaint in complain(new)]
 
-    return check
+    return Check(check, Fact.SYNTAX, complain)

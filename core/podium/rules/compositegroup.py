@@ -13,13 +13,10 @@ from podium.rules.fields import FieldError, RuleRemedy, refusal
 from podium.rules.grouppriority import set_priority
 from podium.rules.groupspec import (
     TEMPLATE_REF,
-    composite_constraints,
-    disruption_mode,
+    group_fields,
     parent,
-    policy,
-    preemption_policy,
     prepare_group,
-    priority_fields,
+    set_defaults,
     workload_reference,
 )
 from podium.rules.schema import Document, StructSchema, optional, validate
@@ -46,12 +43,9 @@ def _spec(version: str) -> StructSchema:
         (
             parent((fixed, optional)),
             workload_reference(version, (fixed, required_pointer(_TEMPLATE_MISSING)), always=True),
-            policy(version, (fixed,), fixed_inside=True, composite=True),
-            composite_constraints(version, (fixed,)),
-            disruption_mode(version, (fixed,), defaulted=True, composite=True),
-            *priority_fields((fixed,)),
-            preemption_policy(version, FIXED),
+            *group_fields(version, FIXED, composite=True),
         ),
+        description="The desired state of the composite group; fixed once created.",
     )
 
 
@@ -78,10 +72,10 @@ def shape(version: str) -> StructSchema:
     return SHAPES[version]
 
 
-def default(document: Document, _version: str, gates: frozenset[str]) -> None:
+def default(document: Document, version: str, gates: frozenset[str]) -> None:
     """Set the defaults of decoding."""
     spec = document["spec"]
-    spec.setdefault("disruptionMode", {"single": {}})
+    set_defaults(SPECS[version], spec)
     if GROUP_POLICY in gates:
         spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
 

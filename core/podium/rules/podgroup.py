@@ -6,9 +6,9 @@ omitted values, so a PUT of the original manifest is refused as a change of immu
 
 from podium.api.membership import GroupKey
 from podium.rules import fields, metadata, names
-from podium.rules.checks import gated, immutable, max_items, spelled, union, unique, when_on
+from podium.rules.checks import gated, immutable, max_items, spelled, union, unique
 from podium.rules.conditions import CONDITION_TABLE, check_conditions
-from podium.rules.context import CLAIMS, COMPOSITE, GROUP_POLICY, TOPOLOGY, RuleContext
+from podium.rules.context import CLAIMS, COMPOSITE, GROUP_POLICY, RuleContext
 from podium.rules.decoding import objects, pointer, struct, text
 from podium.rules.fields import FieldError, refusal
 from podium.rules.grouppriority import set_priority
@@ -16,14 +16,10 @@ from podium.rules.groupspec import (
     GATE_OFF,
     MAX_CLAIMS,
     TEMPLATE_REF,
-    claims,
-    constraints,
-    disruption_mode,
+    group_fields,
     parent,
-    policy,
-    preemption_policy,
     prepare_group,
-    priority_fields,
+    set_defaults,
     template_names,
     workload_reference,
 )
@@ -84,24 +80,21 @@ def _reference(version: str) -> tuple[Field, ...]:
         f"{version}.WorkloadPodGroupTemplateReference",
         always=True,
         stops=(optional,),
+        description="Template of a Workload.",
     )
     shape = StructSchema("PodGroupTemplateReference", (inner,), checks=(union(TEMPLATE_REF, "workload"),))
     go = f"{version}.PodGroupTemplateReference"
-    return (pointer(REFERENCE[version], shape, go, always=True, stops=stops),)
+    about = "Origin of the group."
+    return (pointer(REFERENCE[version], shape, go, always=True, stops=stops, description=about),)
 
 
 def _spec(version: str) -> StructSchema:
-    older = version == "v1alpha2"
-    fixed = immutable(FIXED)
-    listed = (
-        *_reference(version),
-        policy(version, (fixed,) if older else (), fixed_inside=not older),
-        constraints(version, (when_on(TOPOLOGY, fixed),), always=False),
-        claims(version, FIXED),
-        disruption_mode(version, (fixed,), defaulted=True),
-        *priority_fields((fixed,)),
+    but = "" if version == "v1alpha2" else ", but for a gang's minCount"
+    return StructSchema(
+        "PodGroupSpec",
+        (*_reference(version), *group_fields(version, FIXED)),
+        description=f"The desired state of the group; fixed once created{but}.",
     )
-    return StructSchema("PodGroupSpec", listed if older else (*listed, preemption_policy(version, FIXED)))
 
 
 def _status(version: str) -> StructSchema:
@@ -159,8 +152,7 @@ def default(document: Document, version: str, gates: frozenset[str]) -> None:
     spec = document["spec"]
     if GROUP_POLICY in gates and version != "v1alpha2":
         spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
-    if "disruptionMode" not in spec:
-        spec["disruptionMode"] = "Pod" if version == "v1alpha2" else {"single": {}}
+    set_defaults(SPECS[version], spec)
 
 
 def mutate(case: RuleContext, new: Document, old: Document | None) -> None:
