@@ -24,7 +24,7 @@ from podium.api.records import RECORD_KIND
 from podium.crds.records import record_parts
 from podium.crds.schema import Rule, Schema, condition, equal, equal_plain, items, properties, rule, struct
 from podium.rules import compositegroup, podgroup, workload
-from podium.rules.groupspec import MAX_CLAIMS
+from podium.rules.groupspec import MAX_CLAIMS, OLDER
 from podium.rules.templates import LEAVES
 
 CATEGORY = "podium"
@@ -49,7 +49,7 @@ def crds(conversion: dict[str, Any] | None = None) -> list[dict[str, Any]]:
         *(
             _crd(
                 kind,
-                {"name": "v1alpha2", "served": served, "storage": False, **of_version("v1alpha2")},
+                {"name": OLDER, "served": served, "storage": False, **of_version(OLDER)},
                 {"name": "v1beta1", "served": True, "storage": True, **of_version("v1beta1")},
                 conversion=strategy,
             )
@@ -89,7 +89,7 @@ def _crd(kind: str, *versions: dict[str, Any], conversion: dict[str, Any] | None
 
 
 def _pod_group(version: str) -> dict[str, Any]:
-    newer = version != "v1alpha2"
+    newer = version != OLDER
     parent_rule = rule(
         f"!has(self.{PARENT}) || has(self.workloadRef)",
         f"must be set when {PARENT} is set",
@@ -172,7 +172,7 @@ def _composite_group() -> dict[str, Any]:
 
 
 def _workload(version: str) -> dict[str, Any]:
-    newer = version != "v1alpha2"
+    newer = version != OLDER
     spec = properties(workload.SPECS[version], rules=[_one_priority()] if newer else [])
     # A column shows only one value; in v1beta1 all templates have the same priority as the first.
     first = ".spec.podGroupTemplates[0]"

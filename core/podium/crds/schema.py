@@ -170,9 +170,7 @@ def _list(field: Field, item: Schema) -> Schema:
 
 def _rules(shape: StructSchema, *, fixed: bool) -> list[Rule]:
     """Return the rules of a struct: its union, then its immutable fields in the order of the table."""
-    members = shape.facts.get(Fact.MEMBERS, ())
-    lists = any(shape.by_name[member].many for member in members)
-    union = _union(members, _filled_list if lists else _present)
+    union = _union([shape.by_name[member] for member in shape.facts.get(Fact.MEMBERS, ())])
     return union if fixed else [*union, *(each for field in shape.fields for each in _update_rules(field))]
 
 
@@ -210,21 +208,20 @@ def _equal(field: Field) -> str:
     return equal(field.name)
 
 
-def _present(member: str) -> str:
-    return f"has(self.{member})"
-
-
-def _filled_list(member: str) -> str:
-    """Return CEL for a list that is not empty; an empty list counts as absent."""
-    return f"(has(self.{member}) && size(self.{member}) > 0)"
-
-
-def _union(members: Sequence[str], given: Callable[[str], str]) -> list[Rule]:
-    """Return rules that allow exactly one given member."""
-    listed = ", ".join(f"`{member}`" for member in members)
-    rules = [rule(" || ".join(map(given, members)), f"must specify one of: {listed}")] if members else []
+def _union(members: Sequence[Field]) -> list[Rule]:
+    """Return rules that allow exactly one member; an empty list counts as absent."""
+    if not members:
+        return []
+    given = [
+        f"(has(self.{member.name}) && size(self.{member.name}) > 0)"
+        if member.many
+        else f"has(self.{member.name})"
+        for member in members
+    ]
+    listed = ", ".join(f"`{member.name}`" for member in members)
+    rules = [rule(" || ".join(given), f"must specify one of: {listed}")]
     if len(members) > 1:
-        rules.append(rule(f"!({' && '.join(map(given, members))})", f"must specify exactly one of: {listed}"))
+        rules.append(rule(f"!({' && '.join(given)})", f"must specify exactly one of: {listed}"))
     return rules
 
 

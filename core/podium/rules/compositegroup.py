@@ -4,16 +4,17 @@ Kubernetes 1.37 serves the kind in v1alpha3 behind an alpha gate, and Podium in 
 whole policy is immutable, where a PodGroup may change minCount.
 """
 
-from podium.rules import metadata
 from podium.rules.checks import immutable, required_pointer
 from podium.rules.conditions import CONDITION_TABLE, check_conditions
-from podium.rules.context import GROUP_POLICY, RuleContext
-from podium.rules.decoding import objects, struct
+from podium.rules.context import RuleContext
+from podium.rules.decoding import objects
 from podium.rules.fields import FieldError, RuleRemedy, refusal
 from podium.rules.grouppriority import set_priority
 from podium.rules.groupspec import (
+    NEWER,
     TEMPLATE_REF,
     group_fields,
+    kind_shape,
     parent,
     prepare_group,
     set_defaults,
@@ -49,22 +50,11 @@ def _spec(version: str) -> StructSchema:
     )
 
 
-VERSIONS = ("v1alpha3", "v1beta1")
-SPECS = {version: _spec(version) for version in VERSIONS}
+SPECS = {version: _spec(version) for version in NEWER}
 STATUS = StructSchema(
     "CompositePodGroupStatus", (objects("conditions", CONDITION_TABLE, "v1.Condition", stops=(optional,)),)
 )
-SHAPES = {
-    version: StructSchema(
-        "CompositePodGroup",
-        (
-            *metadata.HEAD,
-            struct("spec", SPECS[version], f"{version}.CompositePodGroupSpec"),
-            struct("status", STATUS, f"{version}.CompositePodGroupStatus"),
-        ),
-    )
-    for version in VERSIONS
-}
+SHAPES = {version: kind_shape("CompositePodGroup", version, SPECS[version], STATUS) for version in NEWER}
 
 
 def shape(version: str) -> StructSchema:
@@ -74,10 +64,7 @@ def shape(version: str) -> StructSchema:
 
 def default(document: Document, version: str, gates: frozenset[str]) -> None:
     """Set the defaults of decoding."""
-    spec = document["spec"]
-    set_defaults(SPECS[version], spec)
-    if GROUP_POLICY in gates:
-        spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+    set_defaults(SPECS[version], document["spec"], gates)
 
 
 def mutate(case: RuleContext, new: Document, old: Document | None) -> None:

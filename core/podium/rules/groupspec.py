@@ -8,7 +8,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from podium.api.priority import HIGHEST_USER_PRIORITY, PREEMPTION_POLICIES
+from podium.api.priority import HIGHEST_USER_PRIORITY, PREEMPT_LOWER_PRIORITY, PREEMPTION_POLICIES
 from podium.rules import metadata, names
 from podium.rules.checks import (
     count,
@@ -30,6 +30,10 @@ from podium.rules.decoding import integer, objects, pointer, struct, text
 from podium.rules.fields import RuleRemedy, refusal
 from podium.rules.schema import Check, Document, Field, StructSchema, drop_gated, optional
 
+# The versions of the group kinds. Those after OLDER have the same fields, and CompositePodGroup.
+OLDER = "v1alpha2"
+NEWER = ("v1alpha3", "v1beta1")
+VERSIONS = (OLDER, *NEWER)
 MAX_CLAIMS = 4
 
 POLICY = refusal(
@@ -205,7 +209,7 @@ def group_fields(
     A PodGroup of v1alpha2 and a composite group fix the whole policy. A Workload of v1alpha2 fixes the whole
     list of its templates, so their fields are not checked one by one.
     """
-    older = version == "v1alpha2"
+    older = version == OLDER
     words = _COMPOSITE if composite else _GROUP
     stops = () if older and template else (immutable(fixed),)
     whole = () if template or not (older or composite) else stops
@@ -234,7 +238,7 @@ def group_fields(
             checks=(maximum(TOO_HIGH, HIGHEST_USER_PRIORITY),),
             description="Priority of the whole group, the value of its class.",
         ),
-        *(() if older else (_preemption_policy(version, fixed),)),
+        *(() if older else (_preemption_policy(version, fixed, defaulted=not template),)),
     )
 
 
@@ -332,7 +336,7 @@ def _disruption_mode(version: str, words: _FieldWords, stops: Sequence[Check], *
     present = required_pointer(DISRUPTION) if defaulted else optional
     go = f"{version}.{words.mode}"
     about = "Whether preemption evicts single pods or the whole group."
-    if version == "v1alpha2":
+    if version == OLDER:
         return text(
             "disruptionMode",
             go,
@@ -361,7 +365,7 @@ def _disruption_mode(version: str, words: _FieldWords, stops: Sequence[Check], *
     )
 
 
-def _preemption_policy(version: str, fixed: RuleRemedy) -> Field:
+def _preemption_policy(version: str, fixed: RuleRemedy, *, defaulted: bool) -> Field:
     """Return preemptionPolicy, behind its gate."""
     return text(
         "preemptionPolicy",
@@ -370,6 +374,7 @@ def _preemption_policy(version: str, fixed: RuleRemedy) -> Field:
         gate=GROUP_POLICY,
         stops=(gated(GROUP_POLICY, GATE_OFF), optional, immutable(fixed)),
         checks=(enumeration(PREEMPTION, *PREEMPTION_POLICIES),),
+        default=PREEMPT_LOWER_PRIORITY if defaulted else None,
         description="Whether the group may preempt.",
     )
 
@@ -402,11 +407,21 @@ def template_names(template: str) -> tuple[Field, Field]:
     )
 
 
-def set_defaults(spec: StructSchema, document: Document) -> None:
-    """Set the defaults of decoding in the spec of a group."""
-    for field in spec.fields:
-        if field.default is not None and field.name not in document:
-            document[field.name] = copy.deepcopy(field.default)
+def kind_shape(
+    kind: str, version: str, spec: StructSchema, status: StructSchema | None = None
+) -> StructSchema:
+    """Return the table of a whole kind."""
+    fields = [struct("spec", spec, f"{version}.{spec.go}")]
+    if status is not None:
+        fields.append(struct("status", status, f"{version}.{status.go}"))
+    return StructSchema(kind, (*metadata.HEAD, *fields))
+
+
+def set_defaults(shape: StructSchema, spec: Document, gates: frozenset[str]) -> None:
+    """Set the defaults of decoding in the spec of a group; that of a gated field needs its gate."""
+    for field in shape.fields:
+        if field.default is not None and field.name not in spec and (not field.gate or field.gate in gates):
+            spec[field.name] = copy.deepcopy(field.default)
 
 
 def drop_fields(

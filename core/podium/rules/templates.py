@@ -13,7 +13,7 @@ from podium.rules.checks import max_items, no_add_no_remove, unique
 from podium.rules.context import COMPOSITE, RuleContext
 from podium.rules.decoding import objects
 from podium.rules.fields import FieldError, RuleRemedy, refusal
-from podium.rules.groupspec import drop_fields, group_fields, required_text
+from podium.rules.groupspec import NEWER, OLDER, VERSIONS, drop_fields, group_fields, required_text
 from podium.rules.schema import Document, Field, StructSchema, by_key, optional
 
 LEAVES, COMPOSITES = "podGroupTemplates", "compositePodGroupTemplates"
@@ -62,7 +62,7 @@ def _name() -> Field:
 
 
 def _template(version: str) -> StructSchema:
-    but = "" if version == "v1alpha2" else ", fixed but for a gang's minCount"
+    but = "" if version == OLDER else ", fixed but for a gang's minCount"
     return StructSchema(
         "PodGroupTemplate",
         (_name(), *group_fields(version, FIXED, template=True)),
@@ -94,9 +94,8 @@ def _composite(version: str) -> StructSchema:
     )
 
 
-VERSIONS = ("v1alpha2", "v1alpha3", "v1beta1")
 TEMPLATE = {version: _template(version) for version in VERSIONS}
-COMPOSITE_TEMPLATE = {version: _composite(version) for version in VERSIONS if version != "v1alpha2"}
+COMPOSITE_TEMPLATE = {version: _composite(version) for version in NEWER}
 
 
 def drop_in_templates(case: RuleContext, spec: Document, stored: Document | None) -> None:

@@ -5,7 +5,7 @@ the class's.
 """
 
 from podium.groups.trees import MAX_TEMPLATES
-from podium.rules import metadata, names, templates
+from podium.rules import names, templates
 from podium.rules.checks import (
     gated,
     immutable,
@@ -17,9 +17,9 @@ from podium.rules.checks import (
     unique,
 )
 from podium.rules.context import COMPOSITE, RuleContext
-from podium.rules.decoding import objects, pointer, struct, text
+from podium.rules.decoding import objects, pointer, text
 from podium.rules.fields import FieldError, refusal
-from podium.rules.groupspec import GATE_OFF, drop_fields, required_text
+from podium.rules.groupspec import GATE_OFF, OLDER, VERSIONS, drop_fields, kind_shape, required_text
 from podium.rules.schema import Document, Field, StructSchema, optional, validate
 from podium.rules.templates import (
     COMPOSITE_TEMPLATE,
@@ -28,7 +28,6 @@ from podium.rules.templates import (
     LEAVES,
     TEMPLATE,
     TEMPLATES,
-    VERSIONS,
     check_tree,
     drop_in_templates,
     unlike_priority,
@@ -70,7 +69,7 @@ def _controller(version: str) -> Field:
 def _spec(version: str) -> StructSchema:
     limit = max_items(TEMPLATES, MAX_TEMPLATES)
     same = no_add_no_remove(FIXED, "name")
-    older = version == "v1alpha2"
+    older = version == OLDER
     leaves = objects(
         LEAVES,
         TEMPLATE[version],
@@ -103,16 +102,7 @@ def _spec(version: str) -> StructSchema:
 
 
 SPECS = {version: _spec(version) for version in VERSIONS}
-SHAPES = {
-    version: StructSchema(
-        "Workload",
-        (
-            *metadata.HEAD,
-            struct("spec", SPECS[version], f"{version}.WorkloadSpec"),
-        ),
-    )
-    for version in VERSIONS
-}
+SHAPES = {version: kind_shape("Workload", version, SPECS[version]) for version in VERSIONS}
 
 
 def shape(version: str) -> StructSchema:
@@ -140,7 +130,7 @@ def check(case: RuleContext, new: Document, old: Document | None) -> list[FieldE
     spec = new["spec"]
     stored = None if old is None else old["spec"]
     errors: list[FieldError] = []
-    if case.version != "v1alpha2":
+    if case.version != OLDER:
         # Podium serves both versions of its kinds, so a v1alpha2 object may break this rule and still be
         # updated.
         was_unlike = not case.native and stored is not None and bool(unlike_priority(stored))
