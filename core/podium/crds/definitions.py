@@ -1,9 +1,10 @@
 """The custom resources of scheduling.podium.dev as CustomResourceDefinitions.
 
 Where the Workload API is not served, these kinds replace it. Their schema therefore holds the declarative
-validation rules of upstream, version by version, with upstream's messages where a schema can produce them. It
-holds no rule of Podium's own: those have levels and are in the webhook. The one exception is the length of a
-PodGroup's name, because the name is a label on its pods.
+validation rules of upstream, version by version, with upstream's messages where a schema can produce them.
+They come from the tables of `podium.rules`. The schema holds no rule of Podium's own: those have levels and
+are in the webhook. The one exception is the length of a PodGroup's name, because the name is a label on its
+pods.
 
 v1alpha2 is served only if a conversion webhook is configured. Without one the API server would only change
 the apiVersion of objects, and prune fields whose shape differs between the versions. PreemptionRecord

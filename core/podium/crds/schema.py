@@ -1,4 +1,4 @@
-"""The parts of the custom resources' schemas: fields, limits, unions, and which fields an update may change.
+"""The schemas of structs, made from their tables: fields, limits, unions and immutable fields.
 
 CEL expresses the rules that the OpenAPI subset of a CRD cannot express with upstream's message. Three
 properties of CEL decide the form. A rule with oldSelf does not run when its field is added or removed, so an
