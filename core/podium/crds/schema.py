@@ -141,7 +141,7 @@ def _plain(field: Field) -> Schema:
     facts = field.facts
     if field.go == "int32":
         rules = []
-        if Fact.COUNT in facts:
+        if Fact.AT_LEAST_ONE in facts:
             least = "must be greater than or equal to 1"
             rules = [rule("self != 0", least, reason="Required"), rule("self >= 0", least)]
         if Fact.MAXIMUM in facts:

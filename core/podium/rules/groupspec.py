@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from podium.api.priority import HIGHEST_USER_PRIORITY, PREEMPT_LOWER_PRIORITY, PREEMPTION_POLICIES
 from podium.rules import metadata, names
 from podium.rules.checks import (
-    count,
+    at_least_one,
     enumeration,
     gated,
     immutable,
@@ -28,7 +28,7 @@ from podium.rules.checks import (
 from podium.rules.context import CLAIMS, GROUP_POLICY, TOPOLOGY, RuleContext
 from podium.rules.decoding import integer, objects, pointer, struct, text
 from podium.rules.fields import RuleRemedy, refusal
-from podium.rules.schema import Check, Document, Field, StructSchema, drop_gated, optional
+from podium.rules.schema import Document, Field, FieldCheck, StructSchema, drop_gated, optional
 
 # The versions of the group kinds. Those after OLDER have the same fields, and CompositePodGroup.
 OLDER = "v1alpha2"
@@ -242,10 +242,10 @@ def group_fields(
     )
 
 
-def _policy(version: str, words: _FieldWords, stops: Sequence[Check], *, fixed_inside: bool) -> Field:
+def _policy(version: str, words: _FieldWords, stops: Sequence[FieldCheck], *, fixed_inside: bool) -> Field:
     """Return schedulingPolicy; with `fixed_inside` an update may not set or unset a member."""
-    basic: tuple[Check, ...] = (optional,)
-    gang: tuple[Check, ...] = (optional,)
+    basic: tuple[FieldCheck, ...] = (optional,)
+    gang: tuple[FieldCheck, ...] = (optional,)
     if fixed_inside:
         basic = (immutable(POLICY_SWITCH), optional)
         gang = (optional, no_set_no_unset(POLICY_SWITCH))
@@ -253,7 +253,7 @@ def _policy(version: str, words: _FieldWords, stops: Sequence[Check], *, fixed_i
         words.least,
         always=True,
         stops=(required(words.below),),
-        checks=(count(words.below),),
+        checks=(at_least_one(words.below),),
         description=f"Number of {words.members} that must run at once.",
     )
     shape = StructSchema(
@@ -331,7 +331,9 @@ def _claims(version: str, fixed: RuleRemedy) -> Field:
     )
 
 
-def _disruption_mode(version: str, words: _FieldWords, stops: Sequence[Check], *, defaulted: bool) -> Field:
+def _disruption_mode(
+    version: str, words: _FieldWords, stops: Sequence[FieldCheck], *, defaulted: bool
+) -> Field:
     """Return disruptionMode: a string in v1alpha2, a union later; a defaulted one is never absent."""
     present = required_pointer(DISRUPTION) if defaulted else optional
     go = f"{version}.{words.mode}"
@@ -379,7 +381,7 @@ def _preemption_policy(version: str, fixed: RuleRemedy, *, defaulted: bool) -> F
     )
 
 
-def parent(stops: Sequence[Check], *, gate: str = "") -> Field:
+def parent(stops: Sequence[FieldCheck], *, gate: str = "") -> Field:
     """Return parentCompositePodGroupName."""
     return text(
         "parentCompositePodGroupName",
@@ -391,7 +393,7 @@ def parent(stops: Sequence[Check], *, gate: str = "") -> Field:
     )
 
 
-def workload_reference(version: str, stops: Sequence[Check], *, always: bool = False) -> Field:
+def workload_reference(version: str, stops: Sequence[FieldCheck], *, always: bool = False) -> Field:
     """Return workloadRef, the template in the versions after v1alpha2."""
     shape = StructSchema("WorkloadReference", template_names("templateName"))
     go = f"{version}.WorkloadReference"

@@ -31,8 +31,7 @@ class Fact(Enum):
     """A property of a field or struct that a check requires and a schema can express."""
 
     REQUIRED = auto()
-    COUNT = auto()
-    """At least one."""
+    AT_LEAST_ONE = auto()
     MAXIMUM = auto()
     MAX_ITEMS = auto()
     VALUES = auto()
@@ -47,7 +46,7 @@ class Fact(Enum):
     """The keys of a list are the same after an update; the value is the field of the key."""
 
 
-class Check(NamedTuple):
+class FieldCheck(NamedTuple):
     """A check, and the fact that it requires with its value; no fact if a schema cannot express the check."""
 
     run: CheckFunction
@@ -60,10 +59,10 @@ def _stop_at_none(_path: str, new: Any, _old: Any, _write: WriteContext) -> Sequ
 
 
 # Stops at an absent value, which needs no further check.
-optional = Check(_stop_at_none)
+optional = FieldCheck(_stop_at_none)
 
 
-def _facts(checks: Sequence[Check]) -> Mapping[Fact, Any]:
+def _facts(checks: Sequence[FieldCheck]) -> Mapping[Fact, Any]:
     return {check.fact: check.value for check in checks if check.fact is not None}
 
 
@@ -88,8 +87,8 @@ class Field:
         many: bool = False,
         key: str = "",
         gate: str = "",
-        stops: Sequence[Check] = (),
-        checks: Sequence[Check] = (),
+        stops: Sequence[FieldCheck] = (),
+        checks: Sequence[FieldCheck] = (),
         default: Any = None,
         description: str = "",
     ) -> None:
@@ -123,7 +122,7 @@ class StructSchema:
         go: str,
         fields: Sequence[Field],
         *,
-        checks: Sequence[Check] = (),
+        checks: Sequence[FieldCheck] = (),
         opened: bool = False,
         within: "Callable[[StructSchema], Field] | None" = None,
         description: str = "",
