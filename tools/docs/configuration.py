@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, get_args
 
 import click
+from tools.devcluster.realnode import network
 from tools.docs.sources import Constant, constants, fields, modules
 
 from podium.api import storage
@@ -21,7 +22,6 @@ from podium.cli.config.policyfile import AllowanceModel, PolicyModel
 from podium.cli.config.schedulerfile import SchedulerModel
 from podium.cli.config.whatiffile import WhatIfModel
 from podium.cli.main import command as podium
-from podium.realnode import network
 
 ENVELOPE = ("apiVersion", "kind")
 PROCESSES = ("webhook", "controller", "scheduler")
