@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, get_args
 
 import click
-from tools.devcluster.realnode import network
 from tools.docs.sources import Constant, constants, fields, modules
 
 from podium.api import storage
@@ -52,10 +51,6 @@ ENVIRONMENT = {
     "POD_IP": "the address at which other replicas of the webhook reach this one",
     "NO_COLOR": "if it is not empty, no colours",
     "TERM": "`dumb`: neither colours nor the terminal's width",
-    "XDG_CACHE_HOME": "local control planes are built under it; else `~/.cache`",
-    "XDG_STATE_HOME": "running local clusters are kept under it; else `~/.local/state`",
-    "KUBEBUILDER_ASSETS": "a folder with the programs of a local control plane, instead of building them",
-    "PATH": "the folders in which `go` is searched before it is fetched to build a local control plane",
 }
 KEY = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+/(?!v\d+((alpha|beta)\d+)?$)[A-Za-z0-9._-]*")
 OWN = ".podium.dev/"
@@ -64,8 +59,6 @@ OTHERS = (
     "kubectl.kubernetes.io/last-applied-configuration",
     "k8s.io/initial-events-end",
     storage.NO_PROVISIONER,
-    network.PODS,
-    network.SERVICES,
 )
 
 

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from tools.devcluster.controlplane.components import SERVICE_ACCOUNT_KEY, TOKENS
 
 from podium.documents import files
@@ -29,13 +31,6 @@ _IDENTITIES: Identities = {
 
 def write(folder: Path, more: Identities = MappingProxyType({})) -> None:
     """Create the tokens and the service account key of a new cluster; `more` are further identities."""
-    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - only for a new cluster
-    from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415 - as above
-        Encoding,
-        NoEncryption,
-        PrivateFormat,
-    )
-
     lines = [
         ",".join((secrets.token_urlsafe(32), user, name, *groups)) + "\n"
         for name, (user, groups) in {**_IDENTITIES, **more}.items()
