@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from kubecel.goquote import go_quote
 from podium.api.findings import Finding, ObjectRef, Severity
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.api.minors import named, served_versions
@@ -31,7 +32,6 @@ from podium.rules.fields import FieldError, RefusedRequest, RuleRemedy, refusal
 from podium.rules.patch import spec_patch
 from podium.rules.rule import Rule
 from podium.rules.schema import Document, StructSchema
-from podium.text import go_quote
 
 __all__ = ["Operation", "Profile", "Request", "Verdict", "has_rules", "review"]
 

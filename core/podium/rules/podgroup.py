@@ -4,6 +4,7 @@ On create the Priority plugin resolves the class and sets name and integer. On u
 omitted values, so a PUT of the original manifest is refused as a change of immutable fields.
 """
 
+from kubecel.goquote import go_quote
 from podium.api.membership import GroupKey
 from podium.rules import fields, metadata, names
 from podium.rules.checks import gated, immutable, max_items, spelled, union, unique, when_on
@@ -28,7 +29,6 @@ from podium.rules.groupspec import (
     workload_reference,
 )
 from podium.rules.schema import Document, Field, StructSchema, optional, validate
-from podium.text import go_quote
 
 FIXED = refusal(
     "group-immutable",

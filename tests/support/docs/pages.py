@@ -42,6 +42,7 @@ def texts() -> tuple[Path, ...]:
     """Return each Markdown file that people read: those at the top, in docs/ and in .github/."""
     return (
         *sorted(ROOT.glob("*.md")),
+        ROOT / "kubecel" / "README.md",
         *sorted((ROOT / "docs").rglob("*.md")),
         *sorted((ROOT / ".github").rglob("*.md")),
     )

@@ -47,8 +47,6 @@ class SchedulerModel(Strict):
     "Victims: pods of this scheduler (own), or of all schedulers (any)."
     reservedNodes: Annotated[str, pydantic.AfterValidator(node_label)] | None = None
     "A label, KEY or KEY=VALUE: only nodes with this label are used."
-    shadow: pydantic.StrictBool = False
-    "Also plan preemptions for pods of other schedulers, and compare."
     divergencePolicy: DivergencePolicy = DivergencePolicy.NO_PREEMPTION
     "Permitted actions of a group whose pods have another priority: docs/preemption-reference.md."
     semantics: Semantics = Semantics.KEP
@@ -85,7 +83,6 @@ class SchedulerModel(Strict):
             ),
             scheduler_name=self.schedulerName,
             mode=self.preemption,
-            shadow=self.shadow,
             evictions_a_minute=self.evictionsPerMinute,
             records_namespace=self.recordsNamespace or "",
             decision_seconds=self.decisionTimeoutSeconds,
