@@ -108,7 +108,22 @@ bench: $(DEV) ## Time the audit and the rules against their peers; writes bench/
 
 .PHONY: controlplane
 controlplane: $(DEV) ## Build the local control planes (1.36 and 1.37) from Go modules
-	$(BIN)/podium cluster build
+	$(BIN)/python -m tools.devcluster build
+
+# `export KUBECONFIG=$(make -s cluster)`: the path is the only output. `python -m tools.devcluster up --help` lists what ARGS may be.
+UP = up $(if $(NAME),--name $(NAME)) $(if $(KUBERNETES),--kubernetes $(KUBERNETES)) $(if $(NODES),--nodes $(NODES)) $(ARGS)
+
+.PHONY: cluster
+cluster: $(RUNTIME) ## Start a control plane with fake nodes, and print its kubeconfig; KUBERNETES=1.36, NODES=, NAME=, ARGS=
+	@$(BIN)/python -m tools.devcluster $(UP)
+
+.PHONY: cluster-real
+cluster-real: $(RUNTIME) ## The same with nodes that run containers (needs root on Debian or Ubuntu)
+	@$(SUDO) $(BIN)/python -m tools.devcluster $(UP) --real
+
+.PHONY: cluster-down
+cluster-down: $(RUNTIME) ## Stop a cluster of either kind and remove its data; NAME=
+	@$(SUDO) $(BIN)/python -m tools.devcluster down $(if $(NAME),--name $(NAME))
 
 .PHONY: image
 image: $(RUNTIME) ## Build the image podium:dev (needs Docker)

@@ -24,10 +24,10 @@ from bench.fleet import DIVERGENT_EVERY, MEMBERS, Fleet, filled, roomy
 from bench.results import ROUNDS, Row, Section, quantile, spread
 from bench.storm import FLIP_EVERY, RATE, Seen, Storm, Weather, groups_seen, pods_seen
 from tests.support.servers import exclusive
+from tools.devcluster.controlplane.releases import NEWEST
 
 from podium.controllers.conditions import OURS
 from podium.controllers.manager import Rules
-from podium.controlplane.releases import NEWEST
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, connect
 

@@ -10,8 +10,8 @@ from contextlib import closing
 from typing import Any
 
 from tests.support.servers import Server
+from tools.devcluster.controlplane.client import Client
 
-from podium.controlplane.client import Client
 from podium.errors import PodiumError
 
 API = "scheduling.k8s.io/v1beta1"

@@ -7,8 +7,7 @@ from bench.commands import PODIUM
 from bench.results import Row, Section, spread
 from tests.support.install.firsts import first_steps
 from tests.support.servers import exclusive
-
-from podium.controlplane.releases import NEWEST
+from tools.devcluster.controlplane.releases import NEWEST
 
 ROUNDS = 3
 _NOTE = f"""

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 from bench import cluster
 from tests.support import controlplane_faults
 from tests.support.servers import Server
+from tools.devcluster.controlplane import process, state
+from tools.devcluster.controlplane.components import log
 
-from podium.controlplane import process, state
-from podium.controlplane.components import log
 from podium.errors import PodiumError
 
 NAMESPACES = 50

@@ -15,13 +15,13 @@ from bench.following import answered, follow, following
 from bench.kubescheduler import Scheduler, scheduling
 from bench.results import Row, Section, spread
 from tests.support.servers import exclusive
+from tools.devcluster.controlplane.releases import NEWEST
 
 from podium.api.core import PriorityClass
 from podium.api.membership import GroupKey
 from podium.api.reads import READS
 from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.cluster.state import ClusterState
-from podium.controlplane.releases import NEWEST
 from podium.errors import PodiumError
 from podium.planner.preemption.outcome import Outcome, Plan
 

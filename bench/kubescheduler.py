@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from tests.support.component import component
 from tests.support.servers import Server
+from tools.devcluster.controlplane import process
+from tools.devcluster.controlplane.client import Client
+from tools.devcluster.controlplane.components import CERTIFICATES
 
-from podium.controlplane import ports, process
-from podium.controlplane.client import Client
-from podium.controlplane.components import CERTIFICATES
 from podium.errors import PodiumError
 
 _NAME = "kube-scheduler"
@@ -72,7 +72,7 @@ def scheduling(server: Server, *gates: str) -> Iterator[Scheduler]:
     Raises PodiumError if it does not start.
     """
     with contextlib.ExitStack() as held:
-        port = ports.reserve(held, 0)
+        port = process.reserve_port(held, 0)
         quick = [f"--kube-api-qps={_QPS}", f"--kube-api-burst={_QPS}"]
         quick += [f"--feature-gates={gate}" for gate in gates]
         pid = held.enter_context(component(server, _NAME, lambda arguments: (*arguments, *quick), port=port))

@@ -14,10 +14,10 @@ from bench import reviews
 from bench.results import ROUNDS, Row, Section, quantile, spread
 from bench.webhook import created, podium, set_up
 from tests.support.servers import Server, exclusive
+from tools.devcluster.controlplane.client import Client
+from tools.devcluster.controlplane.releases import NEWEST
 
 from podium.api.groups import GROUP_LABEL
-from podium.controlplane.client import Client
-from podium.controlplane.releases import NEWEST
 from podium.crds.definitions import crds
 
 WRITES = 200

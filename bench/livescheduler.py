@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.support.servers import Server
+from tools.devcluster.controlplane import process
 
-from podium.controlplane import ports, process
 from podium.errors import PodiumError
 
 _PODIUM = str(Path(sys.executable).with_name("podium"))
@@ -48,7 +48,7 @@ def podium_scheduling(server: Server) -> Iterator[int]:
 def _free() -> int:
     """Return a free port."""
     with contextlib.ExitStack() as held:
-        return ports.reserve(held, 0)
+        return process.reserve_port(held, 0)
 
 
 def _is_ready(port: int) -> bool:

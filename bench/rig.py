@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+from tools.devcluster.controlplane import folders, gobuild
 
-from podium.controlplane import folders, golang
 from podium.errors import PodiumError
 
 MODULE = Path(__file__).with_name("golang")
@@ -59,7 +59,7 @@ def programs() -> Path:
         raise PodiumError("timing a server needs two processors, one for it and one for the load")
     place = folders.cache(os.environ).parent / "bench"
     place.mkdir(parents=True, exist_ok=True)
-    go = golang.find(MODULE, os.environ, lambda text: print(text, file=sys.stderr))
+    go = gobuild.find_go(MODULE, os.environ, lambda text: print(text, file=sys.stderr))
     argv = [str(go), "build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-o", f"{place}/", "./..."]
     done = subprocess.run(
         argv,

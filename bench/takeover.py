@@ -22,9 +22,9 @@ from bench.commands import PODIUM
 from bench.eventloop import fake_server, kubeconfig
 from bench.results import Row, Section, spread
 from tests.support.servers import exclusive
+from tools.devcluster.controlplane import process
+from tools.devcluster.controlplane.releases import NEWEST
 
-from podium.controlplane import process
-from podium.controlplane.releases import NEWEST
 from podium.errors import PodiumError
 
 REAL, STUB = (5_000, 50_000), (15_000, 150_000)

@@ -29,8 +29,8 @@ from bench.results import Row, Section, spread
 from bench.workloads import DEVICE_CLAIMS, LONE_PODS_A_NODE, LOW_GANGS, SHAPES, Shape, Workload
 from tests.support.servers import TOPOLOGY, Server, exclusive
 from tests.support.volumes.controllers import volume_controller
+from tools.devcluster.controlplane.releases import NEWEST
 
-from podium.controlplane.releases import NEWEST
 from podium.documents import packagedata
 from podium.errors import PodiumError
 

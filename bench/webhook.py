@@ -21,10 +21,10 @@ from bench import reviews, rig
 from bench.results import ROUNDS, Row, Section, spread
 from tests.support.servers import Server, exclusive
 from tests.support.webhooks.running import Running, running
+from tools.devcluster.controlplane.client import Client
+from tools.devcluster.controlplane.releases import NEWEST
+from tools.devcluster.controlplane.state import load as load_cluster
 
-from podium.controlplane.client import Client
-from podium.controlplane.releases import NEWEST
-from podium.controlplane.state import load as load_cluster
 from podium.errors import PodiumError
 
 GROUPS = 10_000

@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from podium.controlplane import folders, golang
-from podium.controlplane.folders import alone
+from tools.devcluster.controlplane import folders, gobuild
+from tools.devcluster.controlplane.folders import alone
+
 from podium.errors import PodiumError
 
 
@@ -48,7 +49,7 @@ class GoTools(NamedTuple):
 
     def source(self, module: str) -> Path:
         """Return the folder of a required module in Go's cache. Raises PodiumError if Go does not have it."""
-        go = golang.find(self.module, os.environ, self._echo)
+        go = gobuild.find_go(self.module, os.environ, self._echo)
         done = subprocess.run(
             [go, "mod", "download", "-json", module],
             cwd=self.module,
@@ -66,7 +67,7 @@ class GoTools(NamedTuple):
             raise PodiumError(
                 f"{self.module.name} needs a C compiler once (Debian and Ubuntu: apt install gcc)"
             )
-        go = golang.find(self.module, os.environ, self._echo)
+        go = gobuild.find_go(self.module, os.environ, self._echo)
         names = " and ".join(self.names)
         self._echo(f"building {names} once, which takes {self.minutes} minutes ({folder})")
         temporary = folder.with_suffix(".new")

@@ -10,10 +10,10 @@ from tests.support.install.scene import GROUPS, patch, podium, route, stored, we
 from tests.support.servers import Server, exclusive
 from tests.support.waiting import until
 from tests.unit.manifests.test_modes import rendered
+from tools.devcluster.controlplane.releases import NEWEST
 
 from podium.api.groups import FINALIZER
 from podium.cli.config.schedulerfile import source
-from podium.controlplane.releases import NEWEST
 from podium.ops.doctor.facts import MUTATING, VALIDATING
 from podium.planner.settings import PreemptionMode
 

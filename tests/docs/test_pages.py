@@ -15,8 +15,7 @@ from tests.support.docs.pagerun import PageRun
 from tests.support.docs.pages import Command
 from tests.support.install.scene import podium, route, webhook
 from tests.support.servers import Server, exclusive
-
-from podium.controlplane.releases import NEWEST, RELEASES
+from tools.devcluster.controlplane.releases import NEWEST, RELEASES
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(600)]
 
@@ -281,10 +280,7 @@ def test_help(cluster: Server, tmp_path: Path) -> None:
         "cp examples/scheduler/careful.yaml scheduler.yaml\n"
         "printf 'apiVersion: config.podium.dev/v1\\nkind: ControllerConfiguration\\n' > controller.yaml"
     )
-    try:
-        page_run.rest()
-    finally:
-        page_run.given("podium cluster down")
+    page_run.rest()
 
 
 def test_beside_kube_scheduler(page_run: PageRun, team: Server) -> None:

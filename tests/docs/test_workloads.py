@@ -10,8 +10,7 @@ import yaml
 from tests.support.docs.pages import ROOT
 from tests.support.servers import Server, exclusive
 from tests.support.webhooks.running import running
-
-from podium.controlplane.releases import RELEASES
+from tools.devcluster.controlplane.releases import RELEASES
 
 _EXAMPLES = ROOT / "examples" / "workloads"
 _FILES = {each.name: each.read_text("utf-8") for each in sorted(_EXAMPLES.iterdir())}

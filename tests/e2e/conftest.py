@@ -18,11 +18,10 @@ from tests.support.e2e.work import FirstEvent, PodWatch, Space, watching
 from tests.support.faults.writing import new_class
 from tests.support.install.scene import MERGE, NAMESPACE, podium, settled
 from tests.support.waiting import until
-from tools.realnode import image
+from tools.devcluster.controlplane.releases import RELEASES, Release
+from tools.devcluster.realnode import image, network
 
 from podium.api.groups import RESERVED
-from podium.controlplane.releases import RELEASES, Release
-from podium.realnode import network
 from podium.version import VERSION
 
 # A kubelet takes a minute or more to bring a changed ConfigMap into a pod.

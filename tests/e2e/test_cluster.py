@@ -3,8 +3,7 @@
 import pytest
 from tests.support.e2e.cluster import Nodes
 from tests.support.waiting import until
-
-from podium.realnode.nodefiles import SANDBOX_IMAGE
+from tools.devcluster.realnode.nodefiles import SANDBOX_IMAGE
 
 pytestmark = pytest.mark.e2e
 

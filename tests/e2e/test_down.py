@@ -1,4 +1,4 @@
-"""`podium cluster down` leaves nothing of a cluster of real nodes, whatever part of it was killed before."""
+"""`make cluster-down` leaves nothing of a cluster of real nodes, whatever part of it was killed before."""
 
 import os
 import signal
@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 from tests.support.waiting import until
-
-from podium.controlplane import folders
-from podium.controlplane.cluster import WantedCluster
-from podium.controlplane.state import load
-from podium.realnode import cgroups, cluster
+from tools.devcluster.controlplane import folders
+from tools.devcluster.controlplane.cluster import WantedCluster
+from tools.devcluster.controlplane.state import load
+from tools.devcluster.realnode import cgroups, cluster
 
 pytestmark = pytest.mark.e2e
 
-_PODIUM = Path(sys.executable).with_name("podium")
+_DEVCLUSTER = (sys.executable, "-m", "tools.devcluster")
+_ROOT = Path(__file__).parents[2]
 _INTERFACES = Path("/sys/class/net")
 
 
@@ -42,12 +42,13 @@ def test_nothing_is_left_after_a_part_was_killed(folder: Path, killed: str) -> N
 
 def test_nothing_is_left_after_the_start_was_killed(folder: Path) -> None:
     environ = {**os.environ, "XDG_STATE_HOME": str(folder)}
-    line = [str(_PODIUM), "cluster", "up", "--real", "--nodes=1", "--name=half"]
+    line = [*_DEVCLUSTER, "up", "--real", "--nodes=1", "--name=half"]
     place = folders.clusters(environ) / "half"
-    with subprocess.Popen(line, env=environ, stdout=subprocess.DEVNULL) as process:
+    with subprocess.Popen(line, cwd=_ROOT, env=environ, stdout=subprocess.DEVNULL) as process:
         until(lambda: _has(place, "etcd"), "etcd was started")
         process.kill()
-    done = subprocess.run([str(_PODIUM), "cluster", "down", "--name=half"], env=environ, check=False)
+    down = [*_DEVCLUSTER, "down", "--name=half"]
+    done = subprocess.run(down, cwd=_ROOT, env=environ, check=False)
     assert done.returncode == 0
     _assert_nothing_is_left(place)
 

@@ -5,8 +5,7 @@ import json
 import pytest
 from tests.support.e2e.cluster import GANG_NODE, PROCESSES, Nodes, leader
 from tests.support.install.scene import GROUPS, NAMESPACE, podium
-
-from podium.realnode.nodefiles import SANDBOX_IMAGE
+from tools.devcluster.realnode.nodefiles import SANDBOX_IMAGE
 
 pytestmark = pytest.mark.e2e
 

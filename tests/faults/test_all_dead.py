@@ -19,9 +19,9 @@ from tests.support.faults.replicas import Fleet, fleet
 from tests.support.faults.writing import MERGE, group, member, new_class, webhook_failures
 from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until
+from tools.devcluster.controlplane.releases import RELEASES
 
 from podium.api.groups import PODIUM_GROUP
-from podium.controlplane.releases import RELEASES
 from podium.crds import definitions
 
 pytestmark = pytest.mark.server

@@ -9,9 +9,9 @@ from tests.support.controllers.running import PODIUM_API, Place, Space, install,
 from tests.support.controlplane_faults import switch_gates
 from tests.support.servers import Server, exclusive, in_turn
 from tests.support.webhooks.running import ending
+from tools.devcluster.controlplane.releases import RELEASES
 
 from podium.api.groups import NATIVE_GROUP
-from podium.controlplane.releases import RELEASES
 
 pytestmark = pytest.mark.server
 

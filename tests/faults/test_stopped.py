@@ -25,11 +25,11 @@ from tests.support.seeds import seed as new_seed
 from tests.support.servers import FULL, Server, exclusive
 from tests.support.waiting import PATIENCE_SECONDS
 from tests.support.webhooks.client import restored_logs
+from tools.devcluster.controlplane.releases import NEWEST
 
 from podium.cli.config.schedulerfile import source
 from podium.controllers import process as controller
 from podium.controllers.manager import Rules
-from podium.controlplane.releases import NEWEST
 from podium.errors import PodiumError
 from podium.runtime import logs
 from podium.runtime.manager import ManagerOptions

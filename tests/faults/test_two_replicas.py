@@ -28,8 +28,8 @@ from tests.support.faults.writing import (
 )
 from tests.support.servers import Server, exclusive, in_turn
 from tests.support.webhooks.running import Running
+from tools.devcluster.controlplane.releases import RELEASES
 
-from podium.controlplane.releases import RELEASES
 from podium.webhooks.registration import Options
 
 pytestmark = pytest.mark.server

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import msgspec
 from tests.support.servers import Server
-
-from podium.controlplane.components import commands, log
-from podium.documents import packagedata
+from tools.devcluster.controlplane.components import STAGES, commands, log
 
 Arguments = tuple[str, ...]
 
@@ -20,7 +18,7 @@ def component(
     server: Server,
     name: str,
     change: Callable[[Arguments], Arguments],
-    stages: Path | None = None,
+    stages: Path = STAGES,
     port: int = 0,
 ) -> Iterator[int]:
     """Run a component while the block runs, with its arguments changed; yield its process id.
@@ -29,7 +27,6 @@ def component(
     """
     ports = {**server.settings.ports, name: port}
     settings = msgspec.structs.replace(server.settings, controllers=True, ports=ports)
-    stages = stages or packagedata.folder("controlplane") / "kwok" / "stages.yaml"
     with (server.folder / log(name)).open("ab") as output:
         running = subprocess.Popen(
             [str(server.program(name)), *change(commands(settings, stages)[name])],

@@ -13,9 +13,8 @@ from typing import Any
 
 import msgspec
 from tests.support.servers import Server
-
-from podium.controlplane import cluster, process, state
-from podium.controlplane.components import ETCD_SOCKET
+from tools.devcluster.controlplane import cluster, process, state
+from tools.devcluster.controlplane.components import ETCD_SOCKET
 
 # kube-apiserver stops listening at once and then waits a minute for its watches; a kubelet does not wait.
 _GRACE_SECONDS = 2.0

@@ -11,10 +11,11 @@ import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from podium.controlplane import cluster as local
-from podium.controlplane import process
-from podium.controlplane.components import CERTIFICATES, names
-from podium.controlplane.folders import alone
+from tools.devcluster.controlplane import cluster as local
+from tools.devcluster.controlplane import process
+from tools.devcluster.controlplane.components import CERTIFICATES, names
+from tools.devcluster.controlplane.folders import alone
+
 from podium.webhooks import certificates
 
 # As in the certificate that an API server generates: its Service by name and address, and its own address.

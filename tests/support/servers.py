@@ -24,13 +24,12 @@ from typing import Any
 
 import pytest
 from tests.support.prepared import prepare
-
-from podium.controlplane import cluster as local
-from podium.controlplane import process, programs
-from podium.controlplane.client import Client
-from podium.controlplane.components import ClusterSettings, names
-from podium.controlplane.releases import NEWEST, RELEASES, Release
-from podium.controlplane.state import Access, access, load
+from tools.devcluster.controlplane import cluster as local
+from tools.devcluster.controlplane import process, programs
+from tools.devcluster.controlplane.client import Client
+from tools.devcluster.controlplane.components import ClusterSettings, names
+from tools.devcluster.controlplane.releases import NEWEST, RELEASES, Release
+from tools.devcluster.controlplane.state import Access, access, load
 
 # The fixtures that are servers, and the minors that each may start.
 _SERVERS = {

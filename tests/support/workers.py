@@ -23,7 +23,7 @@ _LONG = (
     *("tests/integration/webhooks", "tests/integration/repository"),
     *("tests/integration/manifests", "tests/integration/controllers", f"{_SCHEDULER}/scheduling"),
     *(f"{_SCHEDULER}/history", "tests/integration/ops/doctor", "tests/integration/groups/autogroups"),
-    "tests/integration/controlplane",
+    "tests/integration/devcluster",
 )
 # Each module of these folders has clusters of its own.
 _BY_MODULE = (_INSTALL,)

@@ -21,7 +21,6 @@ from podium.cli.config.policyfile import AllowanceModel, PolicyModel
 from podium.cli.config.schedulerfile import SchedulerModel
 from podium.cli.config.whatiffile import WhatIfModel
 from podium.cli.main import command as podium
-from podium.realnode import network
 
 ENVELOPE = ("apiVersion", "kind")
 PROCESSES = ("webhook", "controller", "scheduler")
@@ -52,10 +51,6 @@ ENVIRONMENT = {
     "POD_IP": "the address at which other replicas of the webhook reach this one",
     "NO_COLOR": "if it is not empty, no colours",
     "TERM": "`dumb`: neither colours nor the terminal's width",
-    "XDG_CACHE_HOME": "local control planes are built under it; else `~/.cache`",
-    "XDG_STATE_HOME": "running local clusters are kept under it; else `~/.local/state`",
-    "KUBEBUILDER_ASSETS": "a folder with the programs of a local control plane, instead of building them",
-    "PATH": "the folders in which `go` is searched before it is fetched to build a local control plane",
 }
 KEY = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+/(?!v\d+((alpha|beta)\d+)?$)[A-Za-z0-9._-]*")
 OWN = ".podium.dev/"
@@ -64,8 +59,6 @@ OTHERS = (
     "kubectl.kubernetes.io/last-applied-configuration",
     "k8s.io/initial-events-end",
     storage.NO_PROVISIONER,
-    network.PODS,
-    network.SERVICES,
 )
 
 

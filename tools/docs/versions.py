@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator
 
 import click
+from tools.devcluster.controlplane.releases import RELEASES
 
 from podium.api.minors import WORKLOAD_VERSIONS
 from podium.cli.main import COMMANDS
 from podium.cli.main import command as podium
-from podium.controlplane.releases import RELEASES
 from podium.ops.doctor.server import MINIMA
 
 _MINORS = range(31, max(WORKLOAD_VERSIONS) + 1)
@@ -20,7 +20,7 @@ _FROM = {
     "migrate": min(WORKLOAD_VERSIONS),
     "scheduler": _SCHEDULER,
 }
-_LOCAL = ("convert", "explain", "cluster", "completion")
+_LOCAL = ("convert", "explain", "completion")
 _VERSION = re.compile(r"1\.\d\d")
 
 

@@ -2,7 +2,7 @@
 
     python -m tools.examples.take            # all of them, about five minutes
 
-Each cluster is started with `podium cluster up` (200 nodes played by kwok, the real scheduler and
+Each cluster is started by `python -m tools.devcluster up` (200 nodes played by kwok, the real scheduler and
 controllers). The stages of `scenario.py` are applied one after another, and kubectl's output for the settled
 cluster is compressed as it is.
 """
@@ -19,7 +19,8 @@ from typing import Any
 
 from tools.examples.scenario import SHAPES, Manifest, Recreate, clean, drifted, priority_class
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
 KINDS = (
     "nodes,pods,priorityclasses,podgroups.scheduling.k8s.io,workloads.scheduling.k8s.io,poddisruptionbudgets,"
     "deployments.apps,statefulsets.apps,daemonsets.apps,replicasets.apps,jobs.batch,cronjobs.batch"
@@ -29,19 +30,21 @@ DEADLINE_SECONDS = 300
 
 
 class Cluster:
-    """A running local cluster, used like a user does: with `podium cluster` and kubectl."""
+    """A running local cluster, used like a user does: with kubectl."""
 
     def __init__(self, minor: str) -> None:
         self.name = f"examples-{minor.replace('.', '')}"
-        podium = [str(Path(sys.executable).with_name("podium")), "cluster"]
-        self._down = [*podium, "down", "--name", self.name]
-        up = [*podium, "up", "--name", self.name, "--kubernetes", minor, "--nodes", "200"]
-        kubeconfig = subprocess.run(up, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+        devcluster = [sys.executable, "-m", "tools.devcluster"]
+        self._down = [*devcluster, "down", "--name", self.name]
+        up = [*devcluster, "up", "--name", self.name, "--kubernetes", minor, "--nodes", "200"]
+        kubeconfig = subprocess.run(
+            up, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
+        ).stdout.strip()
         self._environ = {**os.environ, "KUBECONFIG": kubeconfig.splitlines()[-1]}
 
     def down(self) -> None:
         """Stop and remove the cluster."""
-        subprocess.run(self._down, check=True)
+        subprocess.run(self._down, cwd=ROOT, check=True)
 
     def kubectl(self, *args: str, manifests: list[Manifest] | None = None) -> bytes:
         """Run kubectl, with a List of manifests on its standard input."""

@@ -10,10 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tools.devcluster.controlplane.releases import NEWEST, RELEASES
 from tools.kind import config
 
 from podium.api.groups import RESERVED
-from podium.controlplane.releases import NEWEST, RELEASES
 from podium.errors import PodiumError
 
 ROOT = Path(__file__).parents[2]

@@ -1,14 +1,15 @@
 """The configuration of a kind cluster that serves the Workload API as the local control planes do.
 
-The gates and the versions of the API are those of podium.controlplane.releases; kind passes them to the
-components. One worker of two is reserved for Podium's scheduler, as in docs/scheduler.md; Podium's own pods
-run on the other.
+The gates and the versions of the API are those of tools.devcluster.controlplane.releases. kind passes them to
+the components. One worker of two is reserved for Podium's scheduler, as in docs/scheduler.md. Podium's own
+pods run on the other.
 """
 
 from typing import Any
 
+from tools.devcluster.controlplane.releases import Release
+
 from podium.api.groups import RESERVED
-from podium.controlplane.releases import Release
 from podium.documents.yamlwriter import dump_all
 
 # Pods that are not Podium's stay off the nodes with the label.

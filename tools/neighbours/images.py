@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
+from tools.devcluster.realnode import image
 from tools.gotools import GoTools
 from tools.helm import program as helm
 
 from podium.errors import PodiumError
-from podium.realnode import archive
 
 _FOLDER = Path(__file__).parent
 # The nodes of a test share a machine of two processors.
@@ -52,7 +52,7 @@ class Neighbour(NamedTuple):
     def archive(self) -> Path:
         """Return the archive of the image, built if it is missing. Raises PodiumError if that fails."""
         folder = self.tools.programs()
-        return archive.ensure(folder / f"{self.name}.tar", folder / self.program, self.image, self.path)
+        return image.ensure_archive(folder / f"{self.name}.tar", folder / self.program, self.image, self.path)
 
     def manifests(self, kubectl: Path) -> list[dict[str, Any]]:
         """Return the project's objects, for this image. Raises PodiumError if they cannot be rendered."""

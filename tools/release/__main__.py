@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+from tools.devcluster.controlplane import folders
+from tools.devcluster.controlplane.releases import NEWEST
 from tools.release import artifacts, bom, charts, distributions, krew, oci, scan, signing
 from tools.release.artifacts import ROOT, Image, Release
 from tools.release.programs import program
 
-from podium.controlplane import folders
-from podium.controlplane.releases import NEWEST
 from podium.errors import PodiumError
 
 Step = tuple[str, Callable[[], str]]

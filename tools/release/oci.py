@@ -6,11 +6,10 @@ import tarfile
 from pathlib import Path
 from typing import IO, Any
 
-from tools.realnode import image
+from tools.devcluster.realnode import image, requirements
 from tools.release.artifacts import Release
 
 from podium.errors import PodiumError
-from podium.realnode import requirements
 
 _USER = "65532:65532"
 _TAGS = ("podium:release-1", "podium:release-2")

@@ -75,7 +75,6 @@ COMMANDS: dict[str, CommandEntry] = {
     "scheduler": CommandEntry(_SERVE, "Schedule and preempt whole groups, beside kube-scheduler", "server"),
     "convert": CommandEntry(_FILES, "Convert PodGroups and Workloads to another API version"),
     "dump": CommandEntry(_FILES, "Write the state of a cluster to a file that can be shared"),
-    "cluster": CommandEntry(_OTHER, "Start and stop a real control plane on this machine", "server"),
     "completion": CommandEntry(_OTHER, "Print a shell completion script"),
 }
 

@@ -12,13 +12,11 @@ from podium.errors import PodiumError
 # Folder names, each with its path in a checkout.
 _CHECKOUT = {
     "manifests": "manifests",
-    "controlplane": "tools/controlplane",
-    "realnode": "tools/realnode/modules",
     "docs": "docs",
 }
 
 
-def folder(name: Literal["manifests", "controlplane", "realnode", "docs"]) -> Path:
+def folder(name: Literal["manifests", "docs"]) -> Path:
     """Return the folder of package data called `name`. Raises PodiumError if this installation has none."""
     package = Path(__file__).resolve().parents[1]
     candidates = (package.parents[1] / _CHECKOUT[name], package / "data" / name)

@@ -8,8 +8,8 @@ from tests.support.admission.compare import compared
 from tests.support.admission.gated import gated_server
 from tests.support.seeds import seed as new_seed
 from tests.support.servers import FULL, in_turn
+from tools.devcluster.controlplane.releases import RELEASES, Release
 
-from podium.controlplane.releases import RELEASES, Release
 from podium.rules.context import GATES
 
 pytestmark = pytest.mark.server

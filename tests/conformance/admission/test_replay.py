@@ -11,8 +11,8 @@ from tests.support.admission import recording
 from tests.support.admission.compare import Compared, compared
 from tests.support.admission.explained import EXPLAINED
 from tests.support.admission.gated import gate_sets
+from tools.devcluster.controlplane.releases import RELEASES, Release
 
-from podium.controlplane.releases import RELEASES, Release
 from podium.rules.table import ADMISSION_RULES
 
 _CHUNKS = 16

@@ -17,8 +17,8 @@ from tests.support.devices.shrink import shrunk
 from tests.support.devices.witness import Witness
 from tests.support.seeds import seed as new_seed
 from tests.support.servers import FULL
+from tools.devcluster.controlplane.releases import RELEASES
 
-from podium.controlplane.releases import RELEASES
 from podium.planner.deadline import Deadline, DecisionTimeoutError
 
 pytestmark = pytest.mark.server

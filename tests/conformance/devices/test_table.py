@@ -14,8 +14,8 @@ import pytest
 from tests.support.allocation.asking import Question
 from tests.support.allocation.selecting import selecting
 from tests.support.devices import recording
+from tools.devcluster.controlplane.releases import RELEASES
 
-from podium.controlplane.releases import RELEASES
 from podium.planner.deadline import NEVER, Deadline, DecisionTimeoutError
 from podium.planner.devices import Gates, default_gates
 

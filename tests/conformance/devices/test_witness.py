@@ -6,8 +6,7 @@ import pytest
 from tests.support.devices import recording
 from tests.support.devices.record import answered
 from tests.support.devices.witness import Witness
-
-from podium.controlplane.releases import RELEASES
+from tools.devcluster.controlplane.releases import RELEASES
 
 pytestmark = pytest.mark.server
 

@@ -12,9 +12,9 @@ from tests.support.parity.case import VERSIONS
 from tests.support.parity.sides import Side, Sides
 from tests.support.servers import exclusive, in_turn
 from tests.support.webhooks.running import running
+from tools.devcluster.controlplane.releases import RELEASES, Release
 
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
-from podium.controlplane.releases import RELEASES, Release
 
 
 @pytest.fixture(scope="module", params=in_turn(__name__))

@@ -19,8 +19,8 @@ from tests.support.preemption.differential.explained import CLAIM_ORDER, DEVICE_
 from tests.support.preemption.differential.generator import Object
 from tests.support.seeds import seed as new_seed
 from tests.support.servers import FULL, exclusive, in_turn
+from tools.devcluster.controlplane.releases import NEWEST, RELEASES, Release
 
-from podium.controlplane.releases import NEWEST, RELEASES, Release
 from podium.planner import Settings
 from podium.planner.filters import devices as devicefilter
 from podium.planner.filters.devices import UNALLOCATABLE, UNAVAILABLE, DevicesFilter

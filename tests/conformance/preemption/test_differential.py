@@ -21,8 +21,7 @@ from tests.support.preemption.differential.generator import case
 from tests.support.preemption.differential.repeated import lasting
 from tests.support.seeds import seed as new_seed
 from tests.support.servers import FULL, exclusive, in_turn
-
-from podium.controlplane.releases import NEWEST, RELEASES, Release
+from tools.devcluster.controlplane.releases import NEWEST, RELEASES, Release
 
 _SAMPLE = 16
 _SEED = new_seed()

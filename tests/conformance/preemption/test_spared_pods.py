@@ -18,8 +18,7 @@ from tests.support.preemption.differential.generator import (
     small_pod_spec,
 )
 from tests.support.servers import exclusive
-
-from podium.controlplane.releases import NEWEST
+from tools.devcluster.controlplane.releases import NEWEST
 
 _ROLE = {ROLE_LABEL: PREEMPTOR}
 _PEER = {"app": "peer"}

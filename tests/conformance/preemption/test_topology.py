@@ -16,8 +16,7 @@ from tests.support.preemption.differential.repeated import lasting
 from tests.support.preemption.differential.topology import CASES, topology_case
 from tests.support.seeds import seed as new_seed
 from tests.support.servers import FULL
-
-from podium.controlplane.releases import NEWEST
+from tools.devcluster.controlplane.releases import NEWEST
 
 _SEED = new_seed()
 _ASKED = range(CASES if FULL else 24)

@@ -19,8 +19,8 @@ from tests.support.preemption.differential.repeated import lasting
 from tests.support.preemption.differential.trees import CASES, tree_case
 from tests.support.seeds import seed as new_seed
 from tests.support.servers import FULL
+from tools.devcluster.controlplane.releases import NEWEST
 
-from podium.controlplane.releases import NEWEST
 from podium.planner.preemption import treetarget
 from podium.planner.preemption.target import PlacementTarget
 

@@ -12,8 +12,7 @@ from tests.support.preemption.differential.volumes import BOUND, CASES, volume_c
 from tests.support.seeds import seed as new_seed
 from tests.support.servers import FULL, exclusive, in_turn
 from tests.support.volumes.settled import unsettled
-
-from podium.controlplane.releases import NEWEST, RELEASES, Release
+from tools.devcluster.controlplane.releases import NEWEST, RELEASES, Release
 
 _SEED = new_seed()
 # The live cases: a part of those with bound claims only, and of those with delayed ones.

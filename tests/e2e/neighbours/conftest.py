@@ -9,9 +9,8 @@ from tests.support.e2e import neighbours
 from tests.support.e2e.cluster import Nodes
 from tests.support.e2e.gangs import CLASSES, DEVICE, DEVICES, GangSpace
 from tests.support.e2e.work import advertise, create_classes
+from tools.devcluster.controlplane.releases import NEWEST
 from tools.neighbours.images import JOBSET, LWS
-
-from podium.controlplane.releases import NEWEST
 
 
 @pytest.fixture(scope="session")

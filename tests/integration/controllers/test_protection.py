@@ -11,6 +11,7 @@ from tests.support.connection.cluster import CONTAINER
 from tests.support.controllers.running import PODIUM_API, Place, Space, configuration, install, running
 from tests.support.servers import exclusive
 from tests.support.waiting import until
+from tools.devcluster.controlplane.releases import NEWEST
 
 from podium.api.core import Namespace, Pod, PodSpec, PodStatus, SchedulingGroup
 from podium.api.findings import ObjectRef
@@ -22,7 +23,6 @@ from podium.api.reads import Kind
 from podium.cluster.state import ClusterState
 from podium.controllers.actions import Reconciliation, SetFinalizers
 from podium.controllers.protection import decide
-from podium.controlplane.releases import NEWEST
 
 TEAM = "team"
 KEY = GroupKey(False, TEAM, "train")

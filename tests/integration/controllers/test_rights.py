@@ -19,9 +19,9 @@ from tests.support.rights import NAMESPACE, Page, Right, asked, make, used
 from tests.support.servers import Server, exclusive
 from tests.support.waiting import until
 from tests.support.webhooks.running import ending
+from tools.devcluster.controlplane.releases import NEWEST
 
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
-from podium.controlplane.releases import NEWEST
 from podium.groups.autogroups import TREE_LABEL
 from podium.groups.inferred import LWS_GROUP, LWS_NAME
 

@@ -16,8 +16,7 @@ from tests.support.controllers.running import (
     running,
 )
 from tests.support.webhooks.running import ending
-
-from podium.controlplane.releases import NEWEST
+from tools.devcluster.controlplane.releases import NEWEST
 
 pytestmark = pytest.mark.server
 

@@ -24,8 +24,7 @@ from tests.support.waiting import comes, until
 from tests.support.webhooks.running import ending, launch
 from tests.unit.manifests.test_modes import rendered
 from tests.unit.manifests.test_rights import installed
-
-from podium.controlplane.releases import NEWEST
+from tools.devcluster.controlplane.releases import NEWEST
 
 pytestmark = pytest.mark.server
 

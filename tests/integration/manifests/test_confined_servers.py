@@ -17,6 +17,7 @@ from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until
 from tests.support.webhooks.recorder import Answer, send
 from tests.unit.manifests.test_modes import rendered
+from tools.devcluster.controlplane.releases import RELEASES
 
 from podium.api.core import POD_SCHEDULED
 from podium.api.devices import CLAIM_FINALIZER, DEVICE_API, EXTENDED_RESOURCE_CLAIM
@@ -29,7 +30,6 @@ from podium.api.groups import (
 )
 from podium.api.storage import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from podium.controllers import conditions as controller
-from podium.controlplane.releases import RELEASES
 from podium.groups.autogroups import GROUP_LABELS, OWNER_KINDS
 from podium.planner.preemption.intents import DISRUPTION_TARGET
 from podium.schedulerplugin.scheduling.messages import STRADDLES

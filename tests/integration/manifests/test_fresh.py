@@ -14,10 +14,9 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.support.manifests.charts import Objects, as_kustomize, needs_helm, normalised, objects, release
+from tools.devcluster.controlplane import programs
+from tools.devcluster.controlplane.releases import NEWEST
 from tools.manifests import render
-
-from podium.controlplane import programs
-from podium.controlplane.releases import NEWEST
 
 pytestmark = pytest.mark.server
 

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from tests.support.manifests.charts import helm
 from tests.support.servers import Server, exclusive
+from tools.devcluster.controlplane.releases import NEWEST
 from tools.helm.program import CHART
-
-from podium.controlplane.releases import NEWEST
 
 pytestmark = pytest.mark.server
 

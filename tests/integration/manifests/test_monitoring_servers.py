@@ -15,10 +15,9 @@ from tests.support.servers import Server, exclusive
 from tests.support.waiting import until
 from tests.support.webhooks import running as webhook
 from tests.unit.manifests.test_modes import rendered
+from tools.devcluster.controlplane.releases import NEWEST
 from tools.manifests import metrics
 from tools.manifests.render import MANIFESTS
-
-from podium.controlplane.releases import NEWEST
 
 pytestmark = pytest.mark.server
 

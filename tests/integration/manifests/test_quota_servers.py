@@ -10,8 +10,7 @@ from tests.support.connection.cluster import CONTAINER
 from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until
 from tests.unit.manifests.test_modes import rendered
-
-from podium.controlplane.releases import RELEASES
+from tools.devcluster.controlplane.releases import RELEASES
 
 pytestmark = pytest.mark.server
 

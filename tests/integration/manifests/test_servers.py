@@ -17,9 +17,8 @@ from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until
 from tests.support.webhooks.running import Running, running
 from tests.unit.manifests.test_modes import configured, rendered
+from tools.devcluster.controlplane.releases import RELEASES
 from tools.manifests import render
-
-from podium.controlplane.releases import RELEASES
 
 pytestmark = pytest.mark.server
 

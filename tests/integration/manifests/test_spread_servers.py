@@ -9,8 +9,7 @@ import yaml
 from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until
 from tests.unit.manifests.test_modes import rendered
-
-from podium.controlplane.releases import RELEASES
+from tools.devcluster.controlplane.releases import RELEASES
 
 pytestmark = pytest.mark.server
 

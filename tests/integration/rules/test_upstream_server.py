@@ -8,8 +8,7 @@ from tests.support.rules.cases import CASES, POD_FIXED, Case
 from tests.support.rules.scene import VERSIONS, WORKLOAD, Document, changed, classes, pod, template, workload
 from tests.support.servers import Server, exclusive
 from tests.unit.rules.test_upstream import field
-
-from podium.controlplane.releases import RELEASES
+from tools.devcluster.controlplane.releases import RELEASES
 
 PLURALS = {
     "Pod": "pods",

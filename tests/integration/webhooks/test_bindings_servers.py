@@ -11,8 +11,7 @@ from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until
 from tests.support.webhooks.recorder import Answer, send
 from tests.support.webhooks.running import Running, running
-
-from podium.controlplane.releases import RELEASES
+from tools.devcluster.controlplane.releases import RELEASES
 
 pytestmark = pytest.mark.server
 

@@ -9,9 +9,9 @@ from tests.support.rules.scene import Document, priority_class
 from tests.support.servers import TREES, Server, exclusive, in_turn
 from tests.support.waiting import until
 from tests.support.webhooks.recorder import Answer, recording, send
+from tools.devcluster.controlplane.releases import RELEASES
 
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
-from podium.controlplane.releases import RELEASES
 from podium.crds import definitions
 from podium.documents.packagedata import folder
 from podium.rules.policy import Allowance, Policy

@@ -10,9 +10,9 @@ from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until
 from tests.support.webhooks.recorder import Answer, send
 from tests.support.webhooks.running import Running, running
+from tools.devcluster.controlplane.releases import RELEASES
 
 from podium.api.groups import GROUP_LABEL, NATIVE_GROUP
-from podium.controlplane.releases import RELEASES
 from podium.rules.policy import Allowance, Policy
 from podium.webhooks.policies import defaults
 from podium.webhooks.registration import Options

@@ -16,11 +16,11 @@ from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until
 from tests.support.webhooks import reviews
 from tests.support.webhooks.recorder import recording, send
+from tools.devcluster.controlplane.releases import RELEASES
 
 from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, PODIUM_GROUP
 from podium.api.reads import READS
 from podium.cluster.state import ClusterState
-from podium.controlplane.releases import RELEASES
 from podium.crds import definitions
 from podium.rules.podiumrules import OWN_RULES
 from podium.rules.policy import Allowance, Policy, RuleLevel

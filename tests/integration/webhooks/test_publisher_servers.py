@@ -9,9 +9,9 @@ import pytest_asyncio
 from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until
 from tests.support.webhooks.recorder import send
+from tools.devcluster.controlplane.releases import RELEASES
 
 from podium.api.groups import PODIUM_GROUP
-from podium.controlplane.releases import RELEASES
 from podium.crds import definitions
 from podium.documents.packagedata import folder
 from podium.errors import PodiumError

@@ -10,9 +10,9 @@ import pytest
 from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until
 from tests.support.webhooks.recorder import Answer, Recorder, recording, send
+from tools.devcluster.controlplane.releases import RELEASES
 
 from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, PODIUM_GROUP
-from podium.controlplane.releases import RELEASES
 from podium.crds import definitions
 from podium.rules.policy import Allowance, Policy, RuleLevel
 from podium.webhooks.registration import Endpoint, Options, configurations

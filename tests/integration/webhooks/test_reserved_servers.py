@@ -7,10 +7,10 @@ import pytest
 from tests.support.connection.cluster import CONTAINER
 from tests.support.servers import Server, exclusive, in_turn
 from tests.support.webhooks.running import running
+from tools.devcluster.controlplane.releases import RELEASES
 
 from podium.api.core import DEFAULT_SCHEDULER, PODIUM_SCHEDULER
 from podium.api.groups import RESERVED
-from podium.controlplane.releases import RELEASES
 from podium.rules.reserved import TOLERATION
 
 pytestmark = pytest.mark.server

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from tests.support.servers import Server, exclusive
 from tests.support.webhooks.running import running
-
-from podium.controlplane.releases import RELEASES
+from tools.devcluster.controlplane.releases import RELEASES
 
 pytestmark = pytest.mark.server
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from tests.support.calling import calling
 from tests.support.servers import Server, exclusive, in_turn
+from tools.devcluster.controlplane.releases import RELEASES
 
 from podium.api.devices import DEVICE_API, MAX_CONSUMERS
-from podium.controlplane.releases import RELEASES
 
 pytestmark = pytest.mark.server
 

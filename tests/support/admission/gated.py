@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from tests.support.servers import Server, exclusive
+from tools.devcluster.controlplane.releases import Release
 
-from podium.controlplane.releases import Release
 from podium.rules.context import GATES
 
 # The first minor that has all of these gates.

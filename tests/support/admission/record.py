@@ -12,8 +12,7 @@ from collections.abc import Sequence
 
 from tests.support.admission import compare, driver, recording
 from tests.support.admission.gated import gate_sets, gated_server
-
-from podium.controlplane.releases import RELEASES, Release
+from tools.devcluster.controlplane.releases import RELEASES, Release
 
 
 def report(recorded: recording.Recording) -> str:

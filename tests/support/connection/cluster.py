@@ -7,8 +7,7 @@ from typing import Any
 
 from tests.support.servers import Server
 from tests.support.waiting import comes
-
-from podium.controlplane.client import Client
+from tools.devcluster.controlplane.client import Client
 
 # The version in which each minor stores a group, and how it writes that all members are evicted together.
 NATIVE: dict[str, tuple[str, Any]] = {

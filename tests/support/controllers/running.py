@@ -14,9 +14,9 @@ from tests.support.servers import Server, exclusive, in_turn
 from tests.support.starting import start
 from tests.support.waiting import comes, until
 from tests.support.webhooks.running import LOG, Running, ending
+from tools.devcluster.controlplane.releases import NEWEST, RELEASES
 
 from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, PODIUM_GROUP
-from podium.controlplane.releases import NEWEST, RELEASES
 from podium.crds import definitions
 
 PRIORITY, POLICY = "PodsNotMatchingPriority", "PodsNotMatchingPreemptionPolicy"

@@ -11,8 +11,7 @@ from tests.support.devices import recording, table
 from tests.support.devices.cases import random_case
 from tests.support.devices.recording import Answer, Case
 from tests.support.devices.witness import Witness
-
-from podium.controlplane.releases import RELEASES
+from tools.devcluster.controlplane.releases import RELEASES
 
 
 def answered(witness: Witness, case: Case) -> Answer:

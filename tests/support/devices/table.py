@@ -12,9 +12,8 @@ import tempfile
 from pathlib import Path
 
 from tests.support.devices.recording import Case
+from tools.devcluster.controlplane import gobuild
 from tools.devices.program import FOLDER, WITNESSES
-
-from podium.controlplane import golang
 
 _MODULE = "k8s.io/dynamic-resource-allocation"
 _PACKAGE = "structured/internal/incubating"
@@ -54,4 +53,4 @@ def _named(case: Case) -> Case:
 
 
 def _go(module: Path) -> Path:
-    return golang.find(module, os.environ, lambda line: print(line, file=sys.stderr))  # noqa: T201
+    return gobuild.find_go(module, os.environ, lambda line: print(line, file=sys.stderr))  # noqa: T201

@@ -76,13 +76,13 @@ ELSEWHERE = (
         _is_run_by_its_own_test,
     ),
     Elsewhere(
-        r"make ",
+        r"make (?!cluster)",
         "sets up or tests this checkout, as integration/repository/test_make.py and .ci/run do; or needs "
         "Docker and kind, whose steps tests/unit/manifests/test_kind.py writes down",
         _is_a_target,
     ),
     Elsewhere(
-        r"podium cluster (up --real|run )",
+        r"make cluster-real|\.venv/bin/python -m tools\.devcluster ",
         "needs root and a kubelet's kernel; tests/e2e/test_page.py runs each",
         _is_on_the_page_of_real_nodes,
     ),

@@ -52,6 +52,9 @@ class PageRun:
         }
         for name in _GIVEN:
             (folder / name).symlink_to(ROOT / name)
+        # The checkout's targets, without a change of its virtual environment.
+        makefile = f"%:\n\t@$(MAKE) --directory={ROOT} --assume-old=.venv/.runtime $@\n"
+        (folder / "Makefile").write_text(makefile, encoding="utf-8")
 
     def at(self, server: Server) -> "PageRun":
         """Add a server and its kubectl to the reader's environment."""

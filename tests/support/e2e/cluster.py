@@ -15,13 +15,13 @@ from typing import Any
 from tests.support.install.scene import NAMESPACE, json_of
 from tests.support.servers import Server
 from tests.support.waiting import until
+from tools.devcluster.controlplane import folders
+from tools.devcluster.controlplane.cluster import WantedCluster
+from tools.devcluster.controlplane.releases import Release
+from tools.devcluster.controlplane.state import ControlPlaneState, access
+from tools.devcluster.realnode import cluster, entry, network
 
 from podium.api.groups import RESERVED
-from podium.controlplane import folders
-from podium.controlplane.cluster import WantedCluster
-from podium.controlplane.releases import Release
-from podium.controlplane.state import ControlPlaneState, access
-from podium.realnode import cluster, entry, network
 
 # For gangs alone; the others have Podium's own pods.
 GANG_NODE = "node-2"

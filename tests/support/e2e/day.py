@@ -9,9 +9,9 @@ from tests.support.install.scene import NAMESPACE
 from tests.support.scheduling.kubelet import kubelet
 from tests.support.servers import Server
 from tests.support.waiting import until
+from tools.devcluster.controlplane.nodes import node
 
 from podium.api.groups import RESERVED
-from podium.controlplane.nodes import node
 
 _LABEL = "e2e.podium.dev/simulated"
 _DEVICE = "nvidia.com/gpu"

@@ -11,10 +11,9 @@ from pathlib import Path
 from tests.support.docs.pages import ROOT
 from tests.support.e2e.cluster import Nodes
 from tests.support.waiting import until
+from tools.devcluster.controlplane.components import log
+from tools.devcluster.realnode import entry, identities, network
 from tools.gotools import GoTools
-
-from podium.controlplane.components import log
-from podium.realnode import entry, identities, network
 
 _PROGRAM = GoTools(ROOT / "tools" / "neighbours" / "kube-router", ("kube-router",), minutes=3)
 _PATH = "/usr/local/bin/kube-router"

@@ -16,10 +16,10 @@ from tests.support.e2e import neighbours
 from tests.support.e2e.cluster import Nodes
 from tests.support.e2e.work import Space, Work, workload
 from tests.support.waiting import until
+from tools.devcluster.realnode import network
 from tools.neighbours.images import DRA_DRIVER
 
 from podium.api.devices import DEVICE_API
-from podium.realnode import network
 
 # Of a node.
 DEVICES = 2

@@ -13,9 +13,8 @@ from tests.support.docs.pages import ROOT
 from tests.support.e2e.cluster import Nodes
 from tests.support.e2e.work import Space, Work, workload
 from tests.support.waiting import until
+from tools.devcluster.realnode import network
 from tools.neighbours.images import CSI_DRIVER, CSI_PROVISIONER
-
-from podium.realnode import network
 
 _DRIVER = "directory.csi.podium.dev"
 # Two claims of this size do not fit on one node, whose capacity is 1Gi.

@@ -11,9 +11,9 @@ from tests.support.controllers.history import Watch
 from tests.support.e2e.cluster import GANG_NODE, Nodes
 from tests.support.install.scene import MERGE
 from tests.support.waiting import until
+from tools.devcluster.realnode.nodefiles import SANDBOX_IMAGE
 
 from podium.api.groups import NATIVE_GROUP, RESERVED
-from podium.realnode.nodefiles import SANDBOX_IMAGE
 
 SCHEDULER = "podium-scheduler"
 _TOLERATIONS = [{"key": RESERVED, "operator": "Exists"}]

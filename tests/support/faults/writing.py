@@ -19,9 +19,9 @@ from http.client import HTTPException
 from typing import Any, NamedTuple
 
 from tests.support.servers import Server
+from tools.devcluster.controlplane.client import Client
 
 from podium.api.groups import GROUP_LABEL, PODIUM_GROUP
-from podium.controlplane.client import Client
 
 API, OLDER = f"{PODIUM_GROUP}/v1beta1", f"{PODIUM_GROUP}/v1alpha2"
 CLASS, VALUE = "faults", 1000

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.servers import Server, exclusive
-
-from podium.controlplane.releases import RELEASES
+from tools.devcluster.controlplane.releases import RELEASES
 
 RECORDED = Path(__file__).parents[2] / "conformance" / "recorded" / "podspec.json"
 SPEC = "PodSpec"

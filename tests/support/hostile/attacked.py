@@ -12,9 +12,9 @@ from tests.support.hostile.kubelets import kubelets
 from tests.support.hostile.tenant import Tenant
 from tests.support.hostile.watched import MIB, probing
 from tests.support.servers import Server, exclusive
+from tools.devcluster.controlplane.releases import RELEASES
 
 from podium.api.devices import DEVICE_API
-from podium.controlplane.releases import RELEASES
 
 # In a process's own time (`watched`): a kubelet's probe times out after this.
 LIVE_SECONDS = 1.0

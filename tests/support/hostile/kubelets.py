@@ -11,8 +11,7 @@ from typing import Any
 import yaml
 from tests.support.scheduling.kubelet import kubelet
 from tests.support.servers import Server
-
-from podium.documents import packagedata
+from tools.devcluster.controlplane.components import STAGES
 
 # A pod with this label stays until a client deletes it with a grace period of 0.
 STAYS = "hostile.example/stays"
@@ -24,8 +23,7 @@ _KEPT_LABELS = {"pod-deleted": STAYS, "pod-running": SILENT}
 @contextlib.contextmanager
 def kubelets(server: Server, folder: Path) -> Iterator[None]:
     """Let kwok manage the server's nodes, and leave pods with the labels alone."""
-    given = packagedata.folder("controlplane") / "kwok" / "stages.yaml"
-    stages: list[dict[str, Any]] = list(yaml.safe_load_all(given.read_text("utf-8")))
+    stages: list[dict[str, Any]] = list(yaml.safe_load_all(STAGES.read_text("utf-8")))
     for each in stages:
         if each["metadata"]["name"] in _KEPT_LABELS:
             label = f'.metadata.labels["{_KEPT_LABELS[each["metadata"]["name"]]}"]'

@@ -15,10 +15,10 @@ from tests.support.connection.cluster import NATIVE
 from tests.support.hostile.wire import Answer, Wire
 from tests.support.servers import Server
 from tests.support.waiting import PATIENCE_SECONDS
+from tools.devcluster.controlplane.releases import Release
 
 from podium.api.devices import DEVICE_API
 from podium.api.groups import GROUP_LABEL
-from podium.controlplane.releases import Release
 
 NAMESPACE = "tenant"
 ACCOUNT = "somebody"

@@ -12,8 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from tests.support.parity.sides import Answer, Document, Side, answer_of
-
-from podium.controlplane import programs
+from tools.devcluster.controlplane import programs
 
 _CODES = {
     "BadRequest": 400,

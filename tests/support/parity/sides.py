@@ -15,9 +15,9 @@ from urllib.parse import quote
 import msgspec
 from tests.support.admission.recording import canonical
 from tests.support.servers import Server
+from tools.devcluster.controlplane.client import Client
 
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
-from podium.controlplane.client import Client
 
 Document = dict[str, Any]
 

@@ -22,10 +22,9 @@ from tests.support.scheduling.kubelet import kubelet
 from tests.support.servers import Server
 from tests.support.waiting import until
 from tests.support.webhooks import pki
-
-from podium.controlplane import process, state
-from podium.controlplane.nodes import node
-from podium.documents import packagedata
+from tools.devcluster.controlplane import process, state
+from tools.devcluster.controlplane.components import STAGES
+from tools.devcluster.controlplane.nodes import node
 
 NODE = "by-hand"
 _MERGE = "application/merge-patch+json"
@@ -101,8 +100,7 @@ def _end_kwok(server: Server) -> None:
 
 def _stages(folder: Path) -> Path:
     """Return kwok's stages for all nodes but this one."""
-    given = packagedata.folder("controlplane") / "kwok" / "stages.yaml"
-    stages: list[dict[str, Any]] = list(yaml.safe_load_all(given.read_text("utf-8")))
+    stages: list[dict[str, Any]] = list(yaml.safe_load_all(STAGES.read_text("utf-8")))
     (started,) = [each for each in stages if each["metadata"]["name"] == "pod-running"]
     elsewhere = {"key": ".spec.nodeName", "operator": "NotIn", "values": [NODE]}
     started["spec"]["selector"]["matchExpressions"].append(elsewhere)

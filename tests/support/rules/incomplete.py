@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 from tests.support.filters import podschema
 from tests.support.filters.podschema import Definitions, reference_of
 from tests.support.servers import Server, exclusive
-
-from podium.controlplane.releases import RELEASES
+from tools.devcluster.controlplane.releases import RELEASES
 
 RECORDED = podschema.RECORDED.with_name("required.json")
 # By definition and field: the server's message for its absence, empty if it counts as an empty object.

@@ -8,14 +8,15 @@ from pathlib import Path
 
 from tests.support.component import Arguments, component
 from tests.support.servers import Server
+from tools.devcluster.controlplane.components import STAGES
 
 _ALL_NODES = "--manage-all-nodes=true"
 
 
-def kubelet(server: Server, stages: Path | None = None, label: str = "") -> AbstractContextManager[int]:
+def kubelet(server: Server, stages: Path = STAGES, label: str = "") -> AbstractContextManager[int]:
     """Let kwok manage the server's nodes while the block runs, or those with a label.
 
-    `stages` is a file of other stages.
+    `stages` is the file of kwok's stages.
     """
 
     def only(arguments: Arguments) -> Arguments:

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.unit.manifests.test_modes import configured
+from tools.devcluster.controlplane.components import ClusterSettings, commands
+from tools.devcluster.controlplane.releases import NEWEST, RELEASES
 from tools.kind import config
 
 from podium.api.groups import RESERVED
-from podium.controlplane.components import ClusterSettings, commands
-from podium.controlplane.releases import NEWEST, RELEASES
 
 _ROOT = Path(__file__).parents[3]
 _ALL = ("docker", "kind", "kubectl")

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 from tests.support.servers import Server, exclusive, in_turn
+from tools.devcluster.controlplane.releases import RELEASES
 
 from podium.api.convert import KEPT, STORED
-from podium.controlplane.releases import RELEASES
 from podium.crds import definitions
 from podium.webhooks.conversion import convert_review
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until
+from tools.devcluster.controlplane.releases import RELEASES
 
 from podium.api.findings import ObjectRef
-from podium.controlplane.releases import RELEASES
 from podium.documents.load import load_state
 from podium.documents.split import split
 from podium.groups.stablenames import lasting_name

@@ -12,9 +12,9 @@ from tests.support.servers import Server, exclusive
 from tests.support.ui.running import serving
 from tests.support.ui.tabs import enter, site_of
 from tests.support.waiting import until
+from tools.devcluster.controlplane.releases import RELEASES
 
 from podium.api.records import RECORD_VERSION
-from podium.controlplane.releases import RELEASES
 from podium.crds import definitions
 
 pytestmark = [pytest.mark.server, pytest.mark.browser]

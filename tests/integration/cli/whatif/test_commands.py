@@ -11,8 +11,7 @@ import pytest
 from tests.support.calling import Podium, calling
 from tests.support.connection.cluster import READ_ONLY, create, create_class, kubeconfig_of
 from tests.support.servers import Server, exclusive
-
-from podium.controlplane.releases import RELEASES
+from tools.devcluster.controlplane.releases import RELEASES
 
 FORMATS = ("table", "json", "yaml", "html")
 EXAMPLES = Path(__file__).parents[4] / "examples"

@@ -14,9 +14,9 @@ from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until
 from tests.support.webhooks import running as webhook
 from tests.support.webhooks.recorder import send
+from tools.devcluster.controlplane.releases import RELEASES
 
 from podium.api.findings import group_of
-from podium.controlplane.releases import RELEASES
 
 pytestmark = pytest.mark.server
 

@@ -18,11 +18,11 @@ from tests.support.informer.hostile import DEEP
 from tests.support.servers import Server, exclusive, in_turn
 from tests.support.webhooks.running import Running, ending
 from tests.support.webhooks.running import running as judging
+from tools.devcluster.controlplane.releases import RELEASES
 
 from podium.api.core import PODIUM_SCHEDULER
 from podium.cli.kubeoptions import KubeOptions
 from podium.cli.live import load_live
-from podium.controlplane.releases import RELEASES
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
 

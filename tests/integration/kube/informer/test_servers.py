@@ -12,12 +12,12 @@ from tests.support.connection.cluster import NATIVE, kubeconfig_of
 from tests.support.controlplane_faults import compact, without_api_server
 from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import PATIENCE_SECONDS
+from tools.devcluster.controlplane.releases import RELEASES
 
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP, PodGroup
 from podium.api.membership import GroupKey
 from podium.api.reads import Kind
 from podium.cluster.state import ClusterState
-from podium.controlplane.releases import RELEASES
 from podium.documents.packagedata import folder
 from podium.kube.cache import InformerCache
 from podium.kube.connection import Connection, connect

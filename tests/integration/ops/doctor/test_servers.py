@@ -21,9 +21,9 @@ from tests.support.rights import NAMESPACE, Account, Page
 from tests.support.servers import Server, exclusive, in_turn
 from tests.support.webhooks.running import Running, ending, running
 from tests.unit.manifests.test_modes import rendered
+from tools.devcluster.controlplane.releases import RELEASES
 from tools.manifests import render
 
-from podium.controlplane.releases import RELEASES
 from podium.ops.doctor.facts import MUTATING, VALIDATING
 from podium.webhooks import certificates
 

@@ -20,13 +20,13 @@ from tests.support.connection.devices import create_devices
 from tests.support.connection.storage import DRIVER, create_storage
 from tests.support.dump.compare import anonymous
 from tests.support.servers import Server, exclusive, in_turn
+from tools.devcluster.controlplane.releases import RELEASES
 
 from podium.api.schedulable import SCHEDULING_READS
 from podium.cli.commands.audit import command as audit
 from podium.cli.commands.dump import command as dump
 from podium.cli.kubeoptions import KubeOptions
 from podium.cli.live import load_live
-from podium.controlplane.releases import RELEASES
 from podium.documents.load import load_state
 from podium.documents.split import split
 

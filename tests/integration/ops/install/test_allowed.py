@@ -10,8 +10,8 @@ from tests.support.connection.cluster import kubeconfig_of
 from tests.support.install.scene import NAMESPACE, podium
 from tests.support.proxy import Proxy, Refuse, Where
 from tests.support.servers import Server, exclusive
+from tools.devcluster.controlplane.releases import NEWEST
 
-from podium.controlplane.releases import NEWEST
 from podium.ops.install import rendered
 
 pytestmark = pytest.mark.server

@@ -18,8 +18,8 @@ from tests.support.rollout.byhand import NODE, ByHand, by_hand, once, shown
 from tests.support.rollout.objects import WAITING, Document, container, crashing, exited, running, waiting
 from tests.support.servers import Server, exclusive
 from tests.support.waiting import until
+from tools.devcluster.controlplane.releases import NEWEST
 
-from podium.controlplane.releases import NEWEST
 from podium.errors import PodiumError
 from podium.kube.connection import connect
 from podium.ops import installing, rollout

@@ -9,9 +9,9 @@ from tests.support.controllers.running import PRIORITY, Place, Space, new_class,
 from tests.support.install.scene import podium
 from tests.support.proxy import Proxy, Refuse, Where
 from tests.support.rights import Account, make
+from tools.devcluster.controlplane.releases import NEWEST
 
 from podium.api.groups import CONTROLLER_MANAGER, SCHEDULER_MANAGER
-from podium.controlplane.releases import NEWEST
 
 pytestmark = pytest.mark.server
 

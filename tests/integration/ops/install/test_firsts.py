@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from tests.support.install.firsts import first_steps
 from tests.support.servers import exclusive, in_turn
-
-from podium.controlplane.releases import NEWEST, RELEASES
+from tools.devcluster.controlplane.releases import NEWEST, RELEASES
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(600)]
 

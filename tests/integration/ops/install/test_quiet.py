@@ -8,8 +8,7 @@ from tests.support.install.pods import pods
 from tests.support.install.scene import podium
 from tests.support.servers import exclusive, in_turn
 from tests.support.waiting import until
-
-from podium.controlplane.releases import RELEASES
+from tools.devcluster.controlplane.releases import RELEASES
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(600)]
 

@@ -23,9 +23,9 @@ from tests.support.install.scene import (
 )
 from tests.support.servers import Server, exclusive
 from tests.support.waiting import until
+from tools.devcluster.controlplane.releases import RELEASES
 
 from podium.api.groups import FINALIZER, NATIVE_GROUP
-from podium.controlplane.releases import RELEASES
 from podium.ops.doctor.facts import DEFINITIONS
 from podium.ops.install import key_of, manifests
 

@@ -21,8 +21,8 @@ from tests.support.install.scene import (
 from tests.support.proxy import Proxy, Refuse, Where
 from tests.support.servers import Server, exclusive
 from tests.support.waiting import until
+from tools.devcluster.controlplane.releases import NEWEST
 
-from podium.controlplane.releases import NEWEST
 from podium.ops.doctor.facts import DEFINITIONS
 from podium.ops.install import manifests
 

@@ -15,9 +15,9 @@ from tests.support.install.scene import NAMESPACE, json_of, podium, webhook
 from tests.support.proxy import Proxy, Refuse, Where
 from tests.support.servers import Server, exclusive
 from tests.support.waiting import until
+from tools.devcluster.controlplane.releases import NEWEST
 
 from podium import version
-from podium.controlplane.releases import NEWEST
 from podium.errors import PodiumError
 from podium.kube.connection import connect
 from podium.ops.doctor.facts import DEFINITIONS

@@ -13,13 +13,13 @@ from tests.support.docs.pages import commands, pages
 from tests.support.migrate.scene import Object, membership
 from tests.support.proxy import Cut, Proxy, Where
 from tests.support.servers import TREES, Server, exclusive, in_turn
+from tools.devcluster.controlplane.releases import RELEASES
 
 from podium.api.reads import Kind
 from podium.cli.commands.migrate import command
 from podium.cli.inputs import Scope
 from podium.cli.kubeoptions import KubeOptions
 from podium.cli.live import ask_live, load_live
-from podium.controlplane.releases import RELEASES
 from podium.documents.packagedata import folder
 from podium.errors import PodiumError
 from podium.kube.connection import Connection

@@ -11,9 +11,9 @@ from click.testing import CliRunner
 from tests.support.connection.cluster import create_class, create_group, create_pod
 from tests.support.servers import Server, exclusive
 from tests.support.waiting import until
+from tools.devcluster.controlplane.releases import RELEASES
 
 from podium.cli.commands.preflight import command
-from podium.controlplane.releases import RELEASES
 from podium.errors import PodiumError
 
 pytestmark = pytest.mark.server

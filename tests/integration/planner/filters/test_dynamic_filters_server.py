@@ -15,8 +15,7 @@ from tests.support.filters.dynamic_cases import CASES, FEATURES, NODES, Case
 from tests.support.filters.dynamic_scene import NAMESPACES, SAYS
 from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import comes, until
-
-from podium.controlplane.releases import RELEASES
+from tools.devcluster.controlplane.releases import RELEASES
 
 pytestmark = pytest.mark.server
 

@@ -14,11 +14,11 @@ import pytest
 from tests.support.filters.builders import container
 from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until
+from tools.devcluster.controlplane.releases import RELEASES
 
 from podium.api.minors import minor_of
 from podium.api.podrequests import PODS, pod_requests
 from podium.api.schedulable import Schedulable
-from podium.controlplane.releases import RELEASES
 
 pytestmark = pytest.mark.server
 

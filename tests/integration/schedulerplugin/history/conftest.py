@@ -9,9 +9,9 @@ from tests.support.folders import Kept
 from tests.support.history.store import DEFINITIONS, RECORDS
 from tests.support.scheduling.world import World, world
 from tests.support.waiting import until
+from tools.devcluster.controlplane.releases import NEWEST
 
 from podium.api.records import RECORD_VERSION
-from podium.controlplane.releases import NEWEST
 from podium.crds import definitions
 
 

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from tests.support.history.store import DEFINITIONS, NAME, party, plan
 from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until
+from tools.devcluster.controlplane.releases import RELEASES
 
 from podium.api import times
 from podium.api.records import (
@@ -29,7 +30,6 @@ from podium.api.records import (
     RecordedPlan,
 )
 from podium.cli.main import command
-from podium.controlplane.releases import RELEASES
 from podium.crds import definitions
 from podium.kube.connection import Connection, connect
 from podium.schedulerplugin.history.writer import History

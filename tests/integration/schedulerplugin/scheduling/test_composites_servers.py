@@ -16,13 +16,13 @@ from tests.support.controllers.running import install
 from tests.support.proxy import Proxy, Refuse, Where
 from tests.support.servers import TREES, Server, exclusive
 from tests.support.waiting import PATIENCE_SECONDS
+from tools.devcluster.controlplane.releases import RELEASES
 
 from podium.api.groups import COMPOSITE_INITIALLY_SCHEDULED, PODIUM_GROUP
 from podium.api.membership import GroupKey
 from podium.api.reads import COMPOSITE_VERSION, PODIUM_COMPOSITE
 from podium.api.schedulable import SCHEDULING_READS
 from podium.cluster.state import ClusterState
-from podium.controlplane.releases import RELEASES
 from podium.kube.cache import InformerCache
 from podium.kube.connection import connect
 from podium.schedulerplugin.live.keep import transform

@@ -13,11 +13,11 @@ from tests.support.connection.devices import ALLOCATED, CLASS, DEVICES, SLICE, c
 from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import PATIENCE_SECONDS
 from tests.unit.api.test_storage import without_nulls
+from tools.devcluster.controlplane.releases import RELEASES
 
 from podium.api.claims import DEVICE_READS
 from podium.api.schedulable import SCHEDULING_READS
 from podium.cluster.state import ClusterState
-from podium.controlplane.releases import RELEASES
 from podium.kube.cache import InformerCache
 from podium.kube.connection import connect
 from podium.schedulerplugin.live.keep import transform

@@ -31,12 +31,12 @@ from tests.support.rights import NAMESPACE, Account, Page, asked, make
 from tests.support.servers import TREES, Server, exclusive
 from tests.support.waiting import until
 from tests.support.webhooks.running import ending
+from tools.devcluster.controlplane.releases import NEWEST
 
 from podium.api.devices import DEVICE_API
 from podium.api.findings import group_of
 from podium.api.groups import COMPOSITE_INITIALLY_SCHEDULED, NATIVE_GROUP
 from podium.api.reads import COMPOSITE_VERSION, PODIUM_COMPOSITE
-from podium.controlplane.releases import NEWEST
 from podium.crds import definitions
 
 pytestmark = pytest.mark.server

@@ -19,10 +19,10 @@ from tests.support.connection.storage import (
 from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import PATIENCE_SECONDS
 from tests.unit.api.test_storage import without_nulls
+from tools.devcluster.controlplane.releases import RELEASES
 
 from podium.api.schedulable import SCHEDULING_READS
 from podium.cluster.state import ClusterState
-from podium.controlplane.releases import RELEASES
 from podium.documents.load import STORAGE_KINDS
 from podium.kube.cache import InformerCache
 from podium.kube.connection import connect

@@ -33,11 +33,10 @@ from tests.support.servers import Server
 from tests.support.volumes.controllers import Provisioner, volume_controller
 from tests.support.volumes.settled import unsettled
 from tests.support.waiting import comes
+from tools.devcluster.controlplane import process
+from tools.devcluster.controlplane.components import commands, log
 
 from podium.api.storage import BIND_COMPLETED
-from podium.controlplane import process
-from podium.controlplane.components import commands, log
-from podium.documents import packagedata
 
 # A group preemptor examines every pod: 1.36 places its members again for each of them. A lone pod examines
 # only the nodes of its case.
@@ -232,9 +231,8 @@ def _owned(wanted: Object, uids: Mapping[str, str]) -> Object:
 def _scheduler(server: Server, *, gates: bool, more: Sequence[str]) -> Iterator[int]:
     """Run the release's scheduler beside its API server; yield the size of its log before."""
     settings = msgspec.structs.replace(server.settings, controllers=True, workload_api=gates)
-    stages = packagedata.folder("controlplane") / "kwok" / "stages.yaml"
     arguments = (
-        *commands(settings, stages)[_SCHEDULER],
+        *commands(settings)[_SCHEDULER],
         f"--feature-gates={','.join(('SchedulerAsyncPreemption=false', *more))}",
         # Twenty victims would take half a second by default.
         "--kube-api-qps=1000",

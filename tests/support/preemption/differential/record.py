@@ -11,8 +11,7 @@ from collections import Counter
 
 from tests.support.preemption.differential import devices, driver, recording, topology, trees, volumes
 from tests.support.servers import exclusive
-
-from podium.controlplane.releases import NEWEST, RELEASES, Release
+from tools.devcluster.controlplane.releases import NEWEST, RELEASES, Release
 
 _OF_EACH = ("preemption", "volumes", "devices")
 _KINDS = [(release, what) for release in RELEASES.values() for what in _OF_EACH]

@@ -27,8 +27,7 @@ from tests.support.preemption.differential.generator import (
 )
 from tests.support.preemption.differential.recording import Recording
 from tests.support.servers import TOPOLOGY, exclusive
-
-from podium.controlplane.releases import Release
+from tools.devcluster.controlplane.releases import Release
 
 # Cases in a recording.
 CASES = 200

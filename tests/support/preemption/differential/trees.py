@@ -23,8 +23,7 @@ from tests.support.preemption.differential.generator import (
 from tests.support.preemption.differential.recording import Recording
 from tests.support.preemption.differential.topology import TopologyMaker
 from tests.support.servers import exclusive
-
-from podium.controlplane.releases import NEWEST, Release
+from tools.devcluster.controlplane.releases import NEWEST, Release
 
 # The gates of API server and scheduler, beside those of the Workload API.
 _GATES = ("TopologyAwareWorkloadScheduling=true", "CompositePodGroup=true")

@@ -6,9 +6,9 @@ import pytest
 from bench.kubescheduler import scheduling
 from tests.support.scheduling.ledger import milli
 from tests.support.scheduling.world import Sandbox, World
+from tools.devcluster.controlplane.releases import NEWEST
 
 from podium.api.groups import PODIUM_GROUP
-from podium.controlplane.releases import NEWEST
 
 pytestmark = pytest.mark.server
 

@@ -22,13 +22,13 @@ from tests.support.proxy import Cut, Delay, Fault, Proxy, Refuse, Where
 from tests.support.scheduling.ledger import OVER, deleted, over_commits, unannounced
 from tests.support.scheduling.world import NAME, PRIORITIES, Sandbox, Scheduler, World, world
 from tests.support.servers import FULL, TOPOLOGY
+from tools.devcluster.controlplane.releases import NEWEST
 
 from podium.api.membership import GroupKey
 from podium.api.schedulable import SCHEDULING_READS
 from podium.cli.kubeoptions import KubeOptions
 from podium.cli.live import load_live
 from podium.cluster.reader import Name
-from podium.controlplane.releases import NEWEST
 from podium.errors import PodiumError
 from podium.groups.topology import (
     PREFERRED_TOPOLOGY,

@@ -13,9 +13,9 @@ from tests.support.scheduling.trees import (
 )
 from tests.support.scheduling.world import Sandbox, World, assert_cheaper_rack_is_cleared, world_of
 from tests.support.servers import TREES, exclusive
+from tools.devcluster.controlplane.releases import RELEASES
 
 from podium.api.groups import NATIVE_GROUP
-from podium.controlplane.releases import RELEASES
 
 pytestmark = pytest.mark.server
 

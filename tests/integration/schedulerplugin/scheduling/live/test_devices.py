@@ -7,9 +7,9 @@ import pytest
 from tests.support.proxy import Cut, Fault, Hold, Refuse, Where
 from tests.support.scheduling.devices import DRIVER, DeviceBox, taken_over
 from tests.support.scheduling.world import Sandbox, World, world
+from tools.devcluster.controlplane.releases import NEWEST
 
 from podium.api.devices import CLAIM_FINALIZER
-from podium.controlplane.releases import NEWEST
 
 pytestmark = pytest.mark.server
 

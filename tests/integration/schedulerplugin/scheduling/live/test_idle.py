@@ -2,8 +2,7 @@
 
 import pytest
 from tests.support.scheduling.world import Sandbox, Scheduler
-
-from podium.controlplane.releases import NEWEST
+from tools.devcluster.controlplane.releases import NEWEST
 
 pytestmark = pytest.mark.server
 

@@ -7,8 +7,7 @@ from tests.integration.schedulerplugin.scheduling.live.test_victims import OF_A_
 from tests.support.proxy import Hold
 from tests.support.scheduling.ledger import is_marked
 from tests.support.scheduling.world import Sandbox, World
-
-from podium.controlplane.releases import NEWEST
+from tools.devcluster.controlplane.releases import NEWEST
 
 pytestmark = pytest.mark.server
 

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from tests.support.scheduling.world import Sandbox, World, world
 from tests.support.servers import FULL
-
-from podium.controlplane.releases import NEWEST
+from tools.devcluster.controlplane.releases import NEWEST
 
 pytestmark = pytest.mark.server
 

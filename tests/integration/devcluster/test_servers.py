@@ -1,0 +1,92 @@
+"""The guarantees of the server fixtures for all other tests."""
+
+from typing import Any
+
+import pytest
+from tests.support.servers import Server, exclusive
+from tests.support.waiting import comes
+from tools.devcluster.controlplane.state import load
+
+pytestmark = pytest.mark.server
+
+VERSIONS = {"1.36": ["v1", "v1alpha2"], "1.37": ["v1", "v1alpha3", "v1beta1"]}
+STORED = {"1.36": "scheduling.k8s.io/v1alpha2", "1.37": "scheduling.k8s.io/v1beta1"}
+
+
+def served(server: Server) -> list[str]:
+    """The versions of scheduling.k8s.io in discovery."""
+    _, group = server.request("GET", "/apis/scheduling.k8s.io")
+    return sorted(entry["version"] for entry in group["versions"])
+
+
+def test_each_minor_serves_its_workload_api(server: Server) -> None:
+    _, version = server.request("GET", "/version")
+    assert version["gitVersion"] == f"v{server.release.version}"
+    assert served(server) == VERSIONS[server.release.minor]
+
+
+def test_without_the_workload_api_only_priority_classes_are_served(server_without: Server) -> None:
+    assert served(server_without) == ["v1"]
+
+
+def test_kubectl_and_requests_see_the_same(server: Server, namespace: str) -> None:
+    """A pod created with kubectl is visible to a request; admission needs no controllers."""
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": containers()}
+    server.kubectl("create", "-n", namespace, "-f", "-", stdin=pod)
+    code, stored = server.request("GET", f"/api/v1/namespaces/{namespace}/pods/a")
+    assert code == 200
+    assert stored["spec"]["priority"] == 0
+
+
+def test_a_refusal_is_an_answer(server: Server, namespace: str) -> None:
+    """Refused and malformed requests return their code and Status, not an exception."""
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    code, status = server.request("POST", path, {"metadata": {"name": "a"}, "spec": {}})
+    assert (code, status["reason"]) == (422, "Invalid")
+    code, status = server.request("POST", path, b"{")
+    assert (code, status["reason"]) == (400, "BadRequest")
+
+
+def test_a_cluster_schedules_a_gang_and_guards_its_group(cluster: Server, namespace: str) -> None:
+    """The gates are on in scheduler and controllers too: half a gang waits, and a group outlives its pods."""
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    groups = f"/apis/{STORED[cluster.release.minor]}/namespaces/{namespace}/podgroups"
+
+    def make(path: str, name: str, spec: dict[str, Any]) -> None:
+        code, answer = cluster.request("POST", path, {"metadata": {"name": name}, "spec": spec})
+        assert code == 201, answer
+
+    def phases() -> dict[str, str]:
+        _, answer = cluster.request("GET", pods)
+        return {pod["metadata"]["name"]: pod["status"]["phase"] for pod in answer["items"]}
+
+    member = {**containers(), "schedulingGroup": {"podGroupName": "gang"}}
+    make(groups, "gang", {"schedulingPolicy": {"gang": {"minCount": 2}}})
+    make(pods, "one", member)
+    make(pods, "alone", containers())
+    assert comes(lambda: phases()["alone"] == "Running")
+    assert phases()["one"] == "Pending"
+    make(pods, "two", member)
+    assert comes(lambda: set(phases().values()) == {"Running"})
+
+    cluster.request("DELETE", f"{groups}/gang")
+    _, group = cluster.request("GET", f"{groups}/gang")
+    assert group["metadata"]["deletionTimestamp"]
+    cluster.request("DELETE", pods)
+    assert comes(lambda: cluster.request("GET", f"{groups}/gang")[0] == 404)
+    assert comes(lambda: phases() == {})
+
+
+def test_an_exclusive_server_is_unseen_by_others_and_goes(server_137: Server) -> None:
+    """Its objects are on no shared server, and its processes end with the block."""
+    with exclusive(server_137.release) as own:
+        name = own.new_namespace("own-")
+        assert server_137.request("GET", f"/api/v1/namespaces/{name}")[0] == 404
+        state = load(own.folder)
+    assert state is not None
+    assert not any(map(state.runs, state.components))
+    assert not own.folder.exists()
+
+
+def containers() -> dict[str, Any]:
+    return {"containers": [{"name": "main", "image": "none"}]}
