@@ -16,7 +16,7 @@ from typing import NamedTuple
 from bench import admission, cluster
 from bench.results import ROUNDS, Row, Section, spread
 
-from podium.audit.run import audit
+from podium.answers.audits.run import audit
 from podium.documents.load import load_state
 from podium.documents.sources import InputFiles, read_documents
 

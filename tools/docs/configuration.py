@@ -15,12 +15,12 @@ from tools.docs.sources import Constant, constants, fields, modules
 
 from podium.api import storage
 from podium.cli.config.auditfile import AuditModel, IgnoreModel
-from podium.cli.config.configfile import Strict
 from podium.cli.config.controllerfile import ControllerModel
 from podium.cli.config.policyfile import AllowanceModel, PolicyModel
 from podium.cli.config.schedulerfile import SchedulerModel
 from podium.cli.config.whatiffile import WhatIfModel
 from podium.cli.main import command as podium
+from podium.documents.configfile import Strict
 from podium.realnode import network
 
 ENVELOPE = ("apiVersion", "kind")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import click
 import msgspec
 
+from podium.answers.audits.run import choose_minor
 from podium.api.core import DEFAULT_SCHEDULER, Pod
 from podium.api.devices import provided_resources
 from podium.api.findings import ObjectRef
@@ -24,7 +25,6 @@ from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
 from podium.api.selectors import parse_selector
 from podium.api.times import written
-from podium.audit.run import choose_minor
 from podium.cli.config.schedulersettings import (
     ChosenSettings,
     OverridingSettings,
@@ -42,8 +42,8 @@ from podium.planner.semantics import Semantics
 from podium.text import some
 
 if TYPE_CHECKING:
+    from podium.answers.expansion.expand import Expansion
     from podium.documents.document import Document
-    from podium.ops.expand import Expansion
 
 T = TypeVar("T")
 
@@ -436,7 +436,7 @@ def expanded(
     documents: "Iterable[Document]", loaded: Loaded, moment: PlanTime, *, strict: bool = False
 ) -> "Expansion":
     """Return what documents would add to the cluster, after its own admission. Raises PodiumError."""
-    from podium.ops.expand import expand  # noqa: PLC0415 - few plans add objects
+    from podium.answers.expansion.expand import expand  # noqa: PLC0415 - few plans add objects
     from podium.rules.admission import Profile  # noqa: PLC0415 - as above
 
     minor, _ = server_minor(loaded)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from podium.answers.expansion.expand import Expansion
 from podium.api.findings import ObjectRef
 from podium.cli.render.pictures.planpicture import plan_picture
 from podium.cli.render.whatif_words import GOOD, MOST_DOMAINS, Basis, Most, WhatIf, target_words
@@ -19,7 +20,6 @@ from podium.cli.whatifinput import Assumptions, check_group
 from podium.cluster.helddevices import held_devices
 from podium.cluster.reader import ClusterReader, Target
 from podium.cluster.state import ClusterState
-from podium.ops.expand import Expansion
 from podium.planner.engine import Engine
 from podium.planner.preemption.outcome import ObjectNamer, Outcome, Plan, WorkloadPlan, full_name
 from podium.planner.series import OUTCOMES, by_workload, plan_series, summed, undone

@@ -1,7 +1,7 @@
 """The answer of `podium why` from the data that was read, shared by the command and the UI.
 
-podium.why computes an account from values. This module chooses the semantics as `podium whatif` does, and
-adds a plan if the object waits for room.
+podium.answers.accounts computes an account from values. This module chooses the semantics as `podium whatif`
+does, and adds a plan if the object waits for room.
 """
 
 from collections.abc import Iterator
@@ -25,11 +25,11 @@ from podium.groups.trees import group_at, members_below
 from podium.text import some
 
 if TYPE_CHECKING:
+    from podium.answers.accounts.explain import Begin, WhyInput
+    from podium.answers.accounts.model import Account
     from podium.cli.whyinput import WhyData
     from podium.planner.preemption.outcome import Plan
     from podium.planner.settings import Settings
-    from podium.why.explain import Begin, WhyInput
-    from podium.why.model import Account
 
 # The kinds that an account needs beside pods; a plan needs more.
 _FACTS = (Kind.POD_GROUP, Kind.COMPOSITE_GROUP, Kind.PRIORITY_CLASS)
@@ -91,7 +91,7 @@ def draft_account(
     question: WhyQuery, read: "WhyData", now: datetime, begin: "Begin | None" = None
 ) -> "Account | None":
     """Return the account at a time, from the data read so far."""
-    from podium.why import explain  # noqa: PLC0415 - numpy takes 0.1 s to import
+    from podium.answers.accounts import explain  # noqa: PLC0415 - numpy takes 0.1 s to import
 
     target = _target(question, read.near.state)
     rules = whatifinput.choose_rules(None, target, read.near, live=question.live)
@@ -108,9 +108,9 @@ def explain_query(
     `begin` makes engines; without it they are created here. The plan is for the time of the `clock` on a live
     cluster, else for the newest time of the input. Raises PodiumError.
     """
+    from podium.answers.accounts import devices, explain  # noqa: PLC0415 - numpy takes 0.1 s to import
     from podium.planner.engine import Engine  # noqa: PLC0415 - numpy takes 0.1 s to import
     from podium.planner.preemption.outcome import Outcome, TenantNames, full_name  # noqa: PLC0415 - numpy takes 0.1 s to import
-    from podium.why import devices, explain  # noqa: PLC0415 - numpy takes 0.1 s to import
 
     engines: dict[tuple[int, Settings, int], Engine] = {}
 
@@ -166,11 +166,11 @@ def _without_plan(account: "Account", why_not: str) -> "Account":
 
 def account_input(question: WhyQuery, read: "WhyData", rules: ChosenSemantics, now: datetime) -> "WhyInput":
     """Return the input of an account at a time."""
+    from podium.answers.accounts.claims import awaits_claims  # noqa: PLC0415 - numpy takes 0.1 s to import
+    from podium.answers.accounts.effectivepriority import PriorityRules  # noqa: PLC0415 - numpy takes 0.1 s to import
+    from podium.answers.accounts.explain import WhyInput, names  # noqa: PLC0415 - numpy takes 0.1 s to import
     from podium.api.schedulable import Schedulable  # noqa: PLC0415 - as below
     from podium.groups.messages import ServerInfo  # noqa: PLC0415 - numpy takes 0.1 s to import
-    from podium.why.claims import awaits_claims  # noqa: PLC0415 - numpy takes 0.1 s to import
-    from podium.why.effectivepriority import PriorityRules  # noqa: PLC0415 - numpy takes 0.1 s to import
-    from podium.why.explain import WhyInput, names  # noqa: PLC0415 - numpy takes 0.1 s to import
 
     state, tenant = read.near.state, question.tenant
     classes = None if Kind.PRIORITY_CLASS in state.unread else state.classes

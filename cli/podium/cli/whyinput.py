@@ -9,6 +9,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from podium.answers.accounts.disruptions import Known, Past
 from podium.api.events import EVENT_READS, PAST_READS, Event
 from podium.api.inputnotes import InputNotes
 from podium.api.reads import Kind, Reads
@@ -22,7 +23,6 @@ from podium.documents.load import NOT_IN_INPUT, Loaded, collector_paused, load_s
 from podium.documents.scope import WHOLE, Scope
 from podium.documents.sources import InputFiles, read_documents
 from podium.errors import PodiumError
-from podium.why.disruptions import Known, Past
 
 if TYPE_CHECKING:
     from podium.kube.connection import Connection

@@ -13,9 +13,9 @@ from tests.support.audit.claims import ZONE
 from tests.support.servers import Server
 from tests.support.waiting import until
 
+from podium.answers.audits.run import audit
 from podium.api.claims import AUDIT_READS
 from podium.api.groups import NATIVE_GROUP
-from podium.audit.run import audit
 from podium.cluster.state import ClusterState
 from podium.documents.document import Document
 from podium.documents.load import load_state

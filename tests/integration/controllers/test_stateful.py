@@ -37,8 +37,8 @@ from tests.support.controllers.running import (
 )
 from tests.support.waiting import until
 
+from podium.answers.audits.run import audit
 from podium.api.membership import GroupKey
-from podium.audit.run import audit
 from podium.cluster.state import ClusterState
 from podium.documents.document import Document
 from podium.documents.load import load_state

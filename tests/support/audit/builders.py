@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from podium.answers.audits.report import AuditReport
+from podium.answers.audits.run import audit
 from podium.api.core import (
     Container,
     Node,
@@ -25,8 +27,6 @@ from podium.api.foreigngroups import ForeignGroup, ForeignGroupSpec
 from podium.api.groups import GROUP_LABEL, DisruptionMode, PodGroup, Template, TemplateRef, Workload
 from podium.api.meta import ObjectMeta, OwnerReference
 from podium.api.podcreators import JobRun
-from podium.audit.report import AuditReport
-from podium.audit.run import audit
 from podium.cluster.state import ClusterState, Readable
 
 NS = "team-a"

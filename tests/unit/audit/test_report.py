@@ -24,11 +24,18 @@ from tests.support.audit.builders import (
 )
 from tests.support.audit.cases import classes, gangs, groups, members, neighbours, templates, tolerations
 
+from podium.answers.audits.report import (
+    Blocked,
+    BlockedShare,
+    DivergentPod,
+    FixShare,
+    NotChecked,
+    PriorityShare,
+)
+from podium.answers.audits.run import MINORS, audit, choose_minor
 from podium.api.core import Node, Pod
 from podium.api.findings import ObjectRef, Severity
 from podium.api.reads import Kind
-from podium.audit.report import Blocked, BlockedShare, DivergentPod, FixShare, NotChecked, PriorityShare
-from podium.audit.run import MINORS, audit, choose_minor
 from podium.cluster.state import Readable
 from podium.errors import PodiumError
 

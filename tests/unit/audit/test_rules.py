@@ -27,8 +27,8 @@ from tests.support.audit.cases import (
 )
 from tests.support.audit.cases.case import Case
 
+from podium.answers.audits.run import audit
 from podium.api.priority import TOLERATION_PREFIX
-from podium.audit.run import audit
 from podium.rules.audit.table import CHECKS, RULES, AuditCheck
 from podium.rules.rule import Rule
 

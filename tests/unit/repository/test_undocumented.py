@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-ROOTS = ("core", "cli", "webhooks", "controllers", "planner", "schedulerplugin")
+ROOTS = ("core", "cli", "webhooks", "controllers", "planner", "schedulerplugin", "answers")
 LIBRARIES = ("aiohttp", "kubernetes_asyncio", "uvloop")
 # The modules that docs/decisions.md lists, with all that they use.
 ALLOWED = {

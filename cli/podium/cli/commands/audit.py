@@ -15,14 +15,14 @@ from typing import NamedTuple
 import click
 import msgspec
 
+from podium.answers.audits.baseline import Triage, baseline_of
+from podium.answers.audits.report import API_VERSION, AuditReport, AuditSummary
+from podium.answers.audits.run import MINORS, audit, choose_minor
 from podium.api.claims import AUDIT_READS
 from podium.api.findings import Finding
 from podium.api.minors import planned_note
 from podium.api.reads import Kind
 from podium.api.times import written
-from podium.audit.baseline import Triage, baseline_of
-from podium.audit.report import API_VERSION, AuditReport, AuditSummary
-from podium.audit.run import MINORS, audit, choose_minor
 from podium.cli import inputs, kubeoptions, options
 from podium.cli.config.foundfile import choose_config
 from podium.cli.main import EXIT_FINDINGS, examples

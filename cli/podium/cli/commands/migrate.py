@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from podium.answers.audits.run import MINORS, choose_minor
 from podium.api.reads import Kind
-from podium.audit.run import MINORS, choose_minor
 from podium.cli import inputs, kubeoptions
 from podium.cli.live import ask_live
 from podium.cli.main import EXIT_FINDINGS, examples

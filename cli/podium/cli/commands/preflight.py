@@ -9,11 +9,11 @@ import sys
 import click
 import msgspec
 
+from podium.answers.audits.run import MINORS, choose_minor
 from podium.api import v1alpha1
 from podium.api.claims import AUDIT_READS
 from podium.api.minors import minor_of, planned_note
 from podium.api.reads import Kind
-from podium.audit.run import MINORS, choose_minor
 from podium.cli import inputs, kubeoptions, options
 from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.render.data import document

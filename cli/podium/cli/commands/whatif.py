@@ -45,7 +45,7 @@ from podium.text import count, some
 from podium.version import VERSION
 
 if TYPE_CHECKING:
-    from podium.ops.expand import Expansion
+    from podium.answers.expansion.expand import Expansion
 
 
 class WhatIfQuery(NamedTuple):
@@ -231,7 +231,7 @@ def _assumptions(question: WhatIfQuery, loaded: Loaded, moment: PlanTime, target
 
 def _add(question: WhatIfQuery, loaded: Loaded, moment: PlanTime) -> AddedFile:
     """Return the pending targets that -n, -A and -l choose, or add those of --add. Raises PodiumError."""
-    from podium.ops.scaling import scaled  # noqa: PLC0415 - few plans add objects
+    from podium.answers.expansion.scaling import scaled  # noqa: PLC0415 - few plans add objects
 
     options = question.options
     if options.pending is not None:
@@ -271,10 +271,10 @@ def _chosen(loaded: Loaded, scope: Scope) -> Mapping[Target, ObjectRef]:
 
 def _most(question: WhatIfQuery, documents: Sequence[Document], loaded: Loaded, moment: PlanTime) -> Most:
     """Return how many replicas of the workload of --add fit. Raises PodiumError."""
+    from podium.answers.expansion.createdclaims import MOST_CLAIMS  # noqa: PLC0415 - few plans add objects
+    from podium.answers.expansion.makers import MOST_PODS  # noqa: PLC0415 - as above
+    from podium.answers.expansion.scaling import scaled  # noqa: PLC0415 - as above
     from podium.cli.whatifplan import PlanInput, most  # noqa: PLC0415 - `--help` does not need numpy
-    from podium.ops.createdclaims import MOST_CLAIMS  # noqa: PLC0415 - few plans add objects
-    from podium.ops.makers import MOST_PODS  # noqa: PLC0415 - as above
-    from podium.ops.scaling import scaled  # noqa: PLC0415 - as above
 
     def expand(replicas: int) -> "Expansion":
         return whatifinput.expanded(scaled(documents, replicas), loaded, moment)

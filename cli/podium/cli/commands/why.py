@@ -81,8 +81,8 @@ def command(
 
 def _read(question: WhyQuery, files: inputs.InputFiles, kube: kubeoptions.KubeOptions) -> "WhyData":
     """Return the content of files, or the needed part of a cluster. Raises PodiumError."""
+    from podium.answers.accounts import explain  # noqa: PLC0415 - as above
     from podium.cli import whyinput  # noqa: PLC0415 - numpy, as below
-    from podium.why import explain  # noqa: PLC0415 - as above
 
     if files.names:
         return whyinput.from_files(files, kube.scope_of_files())

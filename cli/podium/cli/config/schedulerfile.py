@@ -13,8 +13,8 @@ from typing import Annotated, Literal
 import pydantic
 
 from podium.api.core import PODIUM_SCHEDULER
-from podium.cli.config.configfile import Strict, node_label, read_config, unquoted
 from podium.cli.config.resourceweights import DEFAULT, ResourceWeights, weights_of
+from podium.documents.configfile import Strict, node_label, read_config, unquoted
 from podium.documents.sources import STDIN_NAME
 from podium.planner.scores import Strategy
 from podium.planner.semantics import Semantics

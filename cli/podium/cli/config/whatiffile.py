@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 
 import pydantic
 
-from podium.cli.config.configfile import Strict, read_config
 from podium.cli.config.resourceweights import ResourceWeights, weights_of
+from podium.documents.configfile import Strict, read_config
 from podium.planner.scores import Strategy
 from podium.planner.settings import Budgets, DivergencePolicy, Settings
 

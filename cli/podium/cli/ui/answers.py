@@ -10,6 +10,11 @@ from datetime import UTC, datetime
 
 from click import UsageError
 
+from podium.answers.accounts.disruptions import Past
+from podium.answers.accounts.explain import explain_target, state_of
+from podium.answers.accounts.model import RunState, Wait
+from podium.answers.audits.report import AuditReport
+from podium.answers.audits.run import audit, choose_minor
 from podium.api.events import Event
 from podium.api.findings import ObjectRef
 from podium.api.membership import GroupKey, membership
@@ -18,8 +23,6 @@ from podium.api.podrequests import devices
 from podium.api.reads import Kind
 from podium.api.records import RecordedPlan
 from podium.api.schedulable import Schedulable
-from podium.audit.report import AuditReport
-from podium.audit.run import audit, choose_minor
 from podium.cli import whatifinput
 from podium.cli.config.schedulersettings import OverridingSettings
 from podium.cli.naming import full_name
@@ -54,9 +57,6 @@ from podium.planner.settings import Settings
 from podium.planner.threat import Threat, threat
 from podium.planner.volumes import claims_of
 from podium.rules.audit.survey import topmost_owners
-from podium.why.disruptions import Past
-from podium.why.explain import explain_target, state_of
-from podium.why.model import RunState, Wait
 
 # The kinds that an account or a plan depends on; every page names those that were not read.
 _FACTS = (Kind.POD_GROUP, Kind.COMPOSITE_GROUP, Kind.PRIORITY_CLASS, Kind.NODE, Kind.BUDGET)

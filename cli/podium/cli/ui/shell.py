@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 import click
 
+from podium.answers.accounts.model import RunState
 from podium.api.times import written
 from podium.cli.naming import full_name
 from podium.cli.render.html import content_security_policy
@@ -30,7 +31,6 @@ from podium.runtime.limits import Limits
 from podium.runtime.listener import listen
 from podium.runtime.messages import HTTPRequest, HTTPResponse, Route
 from podium.runtime.server import HTTPServer
-from podium.why.model import RunState
 
 # A form contains a manifest, percent-encoded.
 FORM_BYTES = 4 << 20

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tests.support.ui.clusters import AROUND, NOW, Objects, answers, mixed
 from tests.support.why.objects import group, node, party, plan, pod, record
 
+from podium.answers.accounts.model import RunState
 from podium.cli.ui import threatened
 from podium.cli.ui.answers import Answers
 from podium.cli.ui.census import Census, CensusRow
@@ -27,7 +28,6 @@ from podium.cli.ui.overview import chosen, overview
 from podium.cli.ui.planning import Form, PlanAnswer, entered, planning
 from podium.errors import PodiumError
 from podium.text import visible
-from podium.why.model import RunState
 
 VOID = frozenset(("meta", "link", "input", "br"))
 # The allowed tags of a page; hostile text could only add others.
