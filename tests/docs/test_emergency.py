@@ -12,7 +12,7 @@ from tests.support.waiting import until
 from tests.unit.manifests.test_modes import rendered
 
 from podium.api.groups import FINALIZER
-from podium.cli.config.schedulerfile import source
+from podium.cli.commands.scheduler import source
 from podium.controlplane.releases import NEWEST
 from podium.ops.doctor.facts import MUTATING, VALIDATING
 from podium.planner.settings import PreemptionMode

@@ -26,7 +26,7 @@ from tests.support.servers import FULL, Server, exclusive
 from tests.support.waiting import PATIENCE_SECONDS
 from tests.support.webhooks.client import restored_logs
 
-from podium.cli.config.schedulerfile import source
+from podium.cli.commands.scheduler import source
 from podium.controllers import process as controller
 from podium.controllers.manager import Rules
 from podium.controlplane.releases import NEWEST

@@ -6,10 +6,11 @@ YAML and the client are imported only when needed, so that `--help` and small fi
 import functools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Sized
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from podium.answers.schedulersettings import OverridingSettings
 from podium.api.inputnotes import InputNotes
 from podium.api.reads import READS, Kind, Reads
 from podium.cli.kubeoptions import KubeOptions
@@ -22,7 +23,10 @@ from podium.documents.scope import Scope
 from podium.documents.sources import STDIN_NAME, InputFiles, read_documents
 from podium.errors import NoKubeconfigError, PodiumError
 from podium.stderr import say
-from podium.text import count, some
+from podium.text import count
+
+if TYPE_CHECKING:
+    from podium.planner.settings import Settings
 
 __all__ = ["InputFiles", "Loaded", "Origins", "Scope", "load_state"]
 
@@ -112,12 +116,17 @@ def say_notes(notes: InputNotes) -> None:
         say(f"podium: {line}")
 
 
-def source(files: InputFiles, loaded: Loaded) -> str:
-    """Return the source and the scope of the input in words."""
-    words = {STDIN_NAME: "standard input", ".": "the current folder", "..": "the parent folder"}
-    names = [words.get(name, name) for name in files.names]
-    where = some(names) if names else f"the live cluster ({loaded.server})"
-    return f"{where}, {loaded.scope.partial}" if loaded.scope.partial else where
+def settings_of_file(config: str | None) -> OverridingSettings | None:
+    """Return the settings of a WhatIfConfiguration, if a file is given. It is read when they are chosen."""
+    if config is None:
+        return None
+
+    def over(base: "Settings") -> "Settings":
+        from podium.cli.config.whatiffile import read_settings  # noqa: PLC0415 - pydantic takes 0.1 s to import
+
+        return read_settings(config, base)
+
+    return OverridingSettings(config, over)
 
 
 def object_counts(loaded: Loaded, command: str) -> dict[str, int]:

@@ -6,7 +6,7 @@ snapshot inside a trial and undone. A decision consists of rows, which an execut
 makes it a Plan of names for all other readers.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -202,6 +202,10 @@ class Engine(PlanningState):
         if found.group is not None or self._nominated.node_of(found.rows[0]):
             return None
         return self.snapshot.shape.item(found.rows[0]), found.priority, found.preemption_barred
+
+
+# A caller with many questions about one cluster caches its engines.
+MakeEngine = Callable[[ClusterReader, Settings, int], Engine]
 
 
 def plan(

@@ -23,12 +23,10 @@ from podium.api.meta import Condition, instant
 from podium.api.records import CLUSTER, Party, PlanMode, PreemptionRecord, RecordedPlan, Result
 from podium.api.schedulable import EVICTED, Schedulable
 from podium.api.times import written
+from podium.documents.reading import Known, Past
 from podium.history.evictioncycles import Identity
 from podium.history.records import identity
 from podium.planner.preemption.intents import BY_SCHEDULER, DISRUPTION_TARGET, preempts
-
-# Whether the reader may see the names of a namespace.
-Known = Callable[[str], bool]
 
 _CONDITION, _EVENT, _RECORD = "condition", "event", "record"
 _STATUS, _DELETION = "status.reason", "deletionTimestamp"
@@ -92,13 +90,6 @@ class _Trace(NamedTuple):
     preemptor: EvictionPreemptor | None = None
     node: str = ""
     message: str = ""
-
-
-class Past(NamedTuple):
-    """Recorded history: the events of the namespace, and all preemption records of Podium."""
-
-    events: tuple[Event, ...] = ()
-    records: tuple[PreemptionRecord, ...] = ()
 
 
 def departures(  # noqa: PLR0917 - stored objects, query, history, access

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from podium.answers.accounts.claims import CLAIM_UNUSABLE, claim_waits, with_claims
-from podium.answers.accounts.disruptions import STORED, Known, Past, Victim, departures, gains
+from podium.answers.accounts.disruptions import STORED, Victim, departures, gains
 from podium.answers.accounts.effectivepriority import JudgedGroup, PriorityRules, of_group, of_pod
 from podium.answers.accounts.model import (
     Account,
@@ -35,23 +35,20 @@ from podium.api.membership import GroupKey, key_of, membership
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Child, ClusterReader, Target, foreign_keys
+from podium.documents.reading import Known, Past
 from podium.groups.divergence import measure_divergence
 from podium.groups.planned import paused_owner
 from podium.groups.trees import group_at, lineage, members_below, root_key, tree
 from podium.history.evictioncycles import identity_of_group, workload_of
-from podium.planner.engine import Engine
+from podium.planner.engine import Engine, MakeEngine
 from podium.planner.preemption.intents import DISRUPTION_TARGET, stored_nomination
 from podium.planner.preemption.outcome import Plan
 from podium.planner.preemption.target import Blocker, PlacementTarget, Unplaceable
-from podium.planner.settings import Settings
 from podium.planner.volumes import claims_of
 from podium.rules.audit.divergent import policy_fix, priority_fix
 from podium.rules.audit.gangs import foreign_shortage
 from podium.rules.audit.survey import topmost_owners
 from podium.text import count, listed
-
-# A caller that queries many objects of one cluster caches its engines.
-Begin = Callable[[ClusterReader, Settings, int], Engine]
 
 # Maximum number of node reasons in a prospect: they fit one line, and the first apply to most nodes.
 _REASONS = 5
@@ -80,7 +77,7 @@ class WhyInput(NamedTuple):
     minor: int
     now: datetime
     cluster: ClusterReader | None = None
-    engine: Begin = Engine
+    engine: MakeEngine = Engine
     settings: str = ""
     owners_read: bool = True
 

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from podium.answers.accounts.disruptions import Known
 from podium.answers.accounts.model import Wait
 from podium.api.events import PREEMPTED, PREEMPTED_BY, PREEMPTOR, Event
 from podium.api.groups import PodGroup
@@ -23,6 +22,7 @@ from podium.api.meta import instant
 from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.api.storage import SELECTED_NODE
 from podium.cluster.reader import ClusterReader, Target, group_of, name_of
+from podium.documents.reading import Known
 from podium.planner.engine import Engine
 from podium.planner.preemption.intents import LATE_SECONDS, is_leaving, preempts, stored_nomination
 from podium.planner.preemption.target import PlacementTarget

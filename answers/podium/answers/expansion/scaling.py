@@ -8,7 +8,7 @@ import msgspec
 from podium import jsontext
 from podium.api.fieldpath import at, parse_path
 from podium.documents.document import Document
-from podium.errors import PodiumUsageError
+from podium.errors import QuestionError
 
 # The field with the number of replicas, by kind. Of a JobSet with several roles it would be ambiguous.
 _FIELDS = {
@@ -27,12 +27,12 @@ _HINT = "Give a file with one Deployment, StatefulSet, LeaderWorkerSet, Job, Job
 def scaled(documents: Sequence[Document], replicas: int) -> list[Document]:
     """Return documents in which the one workload has so many replicas; a pod becomes so many pods.
 
-    For a Job that is its parallelism. Raises PodiumUsageError if there is no such workload, or several.
+    For a Job that is its parallelism. Raises QuestionError if there is no such workload, or several.
     """
     found = [each for each in documents if (each.apiVersion, each.kind) in {*_FIELDS, _POD}]
     if len(found) != 1:
         number = "no" if not found else str(len(found))
-        raise PodiumUsageError(f"--add has {number} workloads with a number of replicas. {_HINT}")
+        raise QuestionError("replicas", f"has {number} workloads with a number of replicas. {_HINT}")
     (workload,) = found
     others = [each for each in documents if each is not workload]
     if workload.kind == "Pod":

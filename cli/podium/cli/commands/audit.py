@@ -31,6 +31,7 @@ from podium.cli.render.formats import FORMATS, render
 from podium.cli.render.output import Output, deliver, output_options, terminal
 from podium.cli.render.pictures.clustermap import ClusterMap, cluster_map
 from podium.documents.load import Loaded, Origins, collector_paused
+from podium.documents.reading import source_words
 from podium.documents.sources import InputFiles, read_documents
 from podium.errors import PodiumError
 from podium.rules.audit.table import RULES, unknown_rule
@@ -263,7 +264,7 @@ def _context(files: InputFiles, loaded: Loaded, rules: Sequence[Rule], output: O
     width, colour = terminal(to_file=output.file is not None)
     return Context(
         rules=rules,
-        input=inputs.source(files, loaded),
+        input=source_words(files, loaded),
         place=_places(files.names, loaded.origins),
         version=VERSION,
         made=written(datetime.now(UTC)),

@@ -21,6 +21,7 @@ from podium.cli.render.output import Output, output_options, write_manifests
 from podium.cli.render.preflight_table import preflight_table
 from podium.cli.render.text import IN_WIDE
 from podium.documents.load import collector_paused
+from podium.documents.reading import source_words
 from podium.errors import PodiumError
 from podium.ops.preflight import PreflightPlan, preflight
 from podium.stderr import say
@@ -97,7 +98,7 @@ def command(
         "skippedFiles": msgspec.to_builtins(loaded.notes.skipped),
         "duplicates": msgspec.to_builtins(loaded.notes.duplicates),
     }
-    table = functools.partial(preflight_table, report, inputs.source(files, loaded))
+    table = functools.partial(preflight_table, report, source_words(files, loaded))
     output.report(table, lambda: document("PreflightReport", **body), IN_WIDE)
     if report.breaks:
         sys.exit(EXIT_FINDINGS)

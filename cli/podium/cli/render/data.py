@@ -6,7 +6,7 @@ import msgspec
 
 from podium import jsontext
 from podium.answers.audits.report import API_VERSION, AuditReport
-from podium.cli.render.whatif_words import WhatIf
+from podium.answers.whatifreport import WhatIf
 from podium.documents.yamlwriter import dump_all
 from podium.text import json_visible
 

@@ -7,7 +7,7 @@ in that case.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from podium.answers.accounts.disruptions import Known, named
+from podium.answers.accounts.disruptions import named
 from podium.api.records import Party, PlanMode, PreemptionRecord, RecordedPlan, Result
 from podium.cli.render.history_table import agreement_line, mode_line
 from podium.cli.render.html import Cell, section, table, text
@@ -15,6 +15,7 @@ from podium.cli.render.pictures.svg import svg
 from podium.cli.render.pictures.timeline import timeline
 from podium.cli.render.words import amounts
 from podium.cli.ui.frame import Here, PageContext, object_link, page, pager, select, sliced
+from podium.documents.reading import Known
 from podium.history.summary import Summary
 from podium.text import accelerator_time, count
 

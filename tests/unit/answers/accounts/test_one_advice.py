@@ -9,10 +9,9 @@ from click.testing import CliRunner
 from tests.support.ui.clusters import NOW
 from tests.support.why.objects import group, node, pod, priority_class
 
-from podium.cli import whyinput
 from podium.cli.main import command
 from podium.cli.ui.answers import Answers
-from podium.documents.sources import InputFiles
+from podium.documents import reading
 
 TRAINING = str(Path(__file__).parents[4] / "examples" / "training-1.37.json.gz")
 GROUPS = ("team-vision/ablation", "team-speech/nightly-asr", "team-ranking/retrain")
@@ -67,8 +66,7 @@ def test_the_owner_is_the_topmost_one_or_none(read: bool, place: str, tmp_path: 
     ]
     file = tmp_path / "cluster.json"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}), "utf-8")
-    answers = Answers(whyinput.from_files(InputFiles([str(file)])), NOW, "x", live=True)
+    answers = Answers(reading.read(str(file))._replace(at=NOW, live=True))
     account = answers.explain("group", ("a", "ring"), NOW).account
-    assert account is not None
     assert account.priority is not None
     assert account.priority.fix == f"set priorityClassName: high in {place}, then recreate the pods"

@@ -20,8 +20,9 @@ from tests.support.why.objects import (
     unscheduled,
 )
 
-from podium.answers.accounts.disruptions import Past, Victim, departures, gains
+from podium.answers.accounts.disruptions import Victim, departures, gains
 from podium.api.records import Party, PlanMode, PreemptionRecord, RecordedPlan
+from podium.documents.reading import Past
 
 __all__ = ["podium"]
 

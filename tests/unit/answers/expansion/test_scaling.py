@@ -49,8 +49,8 @@ def test_a_pod_becomes_several_pods() -> None:
 
 
 REFUSED: list[tuple[str, list[dict[str, Any]], str]] = [
-    ("no workload", [CLASS], "--add has no workloads with a number of replicas"),
-    ("two workloads", [made("batch/v1", "Job"), made("v1", "Pod")], "--add has 2 workloads"),
+    ("no workload", [CLASS], "has no workloads with a number of replicas"),
+    ("two workloads", [made("batch/v1", "Job"), made("v1", "Pod")], "has 2 workloads"),
     ("two roles", [jobset("a", "b")], "spec.replicatedJobs: has not exactly one role"),
 ]
 

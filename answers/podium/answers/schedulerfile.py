@@ -7,23 +7,51 @@ evictionsPerMinute: 5
 reservedNodes: scheduling.podium.dev/reserved
 """
 
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import pydantic
 
 from podium.api.core import PODIUM_SCHEDULER
-from podium.cli.config.resourceweights import DEFAULT, ResourceWeights, weights_of
-from podium.documents.configfile import Strict, node_label, read_config, unquoted
-from podium.documents.sources import STDIN_NAME
-from podium.planner.scores import Strategy
+from podium.api.podrequests import is_device
+from podium.documents.configfile import Strict, node_label, unquoted
+from podium.planner.scores import Strategy, Weights
 from podium.planner.semantics import Semantics
-from podium.planner.settings import Budgets, DivergencePolicy, LiveSettings, PreemptionMode, Settings
+from podium.planner.settings import (
+    WEIGHTS,
+    Budgets,
+    DivergencePolicy,
+    LiveSettings,
+    PreemptionMode,
+    Settings,
+)
 from podium.rules.names import dns_label
-from podium.schedulerplugin.live.switch import SettingsSource
 
-# The value of --evictions-per-minute that is not a number.
-UNLIMITED: Literal["unlimited"] = "unlimited"
+_KINDS = ("cpu", "memory", "accelerators")
+DEFAULT: Mapping[str, int] = {kind: getattr(WEIGHTS, kind) for kind in _KINDS}
+
+
+def _known(weights: Mapping[str, int]) -> Mapping[str, int]:
+    for name in weights:
+        if name not in _KINDS and not is_device(name):
+            raise ValueError(
+                f"{name!r} is not one of {', '.join(_KINDS)}, and not a device such as nvidia.com/gpu"
+            )
+    return weights
+
+
+ResourceWeights = Annotated[
+    Mapping[str, Annotated[pydantic.StrictInt, pydantic.Field(ge=0, le=100)]],
+    pydantic.AfterValidator(_known),
+    pydantic.Field(json_schema_extra={"x-key": "resource"}),
+]
+
+
+def weights_of(given: Mapping[str, int], base: Weights = WEIGHTS) -> Weights:
+    """Return the weights in a file, with those of `base` for resources that it does not name."""
+    kinds = {name: weight for name, weight in given.items() if name in _KINDS}
+    named = dict(base.named) | {name: weight for name, weight in given.items() if name not in _KINDS}
+    return base._replace(**kinds, named=tuple(sorted(named.items())))
 
 
 def _namespace(text: str) -> str:
@@ -92,15 +120,3 @@ class SchedulerModel(Strict):
             gang_hold_seconds=self.gangHoldSeconds,
             bind_timeout_seconds=self.bindTimeoutSeconds,
         )
-
-
-def source(path: str | None, evictions: int | Literal["unlimited"] | None = None) -> SettingsSource:
-    """Give where settings come from: a file, or none; `evictions` (a minute) prevails over what it says."""
-
-    def read() -> LiveSettings:
-        settings = LiveSettings() if path is None else read_config(path, SchedulerModel).settings()
-        if evictions is None:
-            return settings
-        return settings._replace(evictions_a_minute=None if evictions == UNLIMITED else evictions)
-
-    return SettingsSource(read, None if path is None or path == STDIN_NAME else Path(path))

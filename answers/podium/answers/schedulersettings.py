@@ -41,7 +41,7 @@ def of_scheduler(name: str, loaded: Loaded) -> FoundSettings | None:
     if file is not None and not problem:
         import pydantic  # noqa: PLC0415 - 0.1 s to import
 
-        from podium.cli.config.schedulerfile import SchedulerModel  # noqa: PLC0415 - pydantic
+        from podium.answers.schedulerfile import SchedulerModel  # noqa: PLC0415 - pydantic
 
         try:
             live = SchedulerModel.model_validate(file.fields).settings()
@@ -61,18 +61,6 @@ class OverridingSettings(NamedTuple):
 
     source: str
     over: "Callable[[Settings], Settings]"
-
-
-def of_file(config: str | None) -> OverridingSettings | None:
-    """Return the settings of a file, if one is given."""
-
-    def over(base: "Settings") -> "Settings":
-        from podium.cli.config.whatiffile import read_settings  # noqa: PLC0415 - pydantic takes 0.1 s to import
-
-        assert config is not None
-        return read_settings(config, base)
-
-    return OverridingSettings(config, over) if config is not None else None
 
 
 def choose_settings(
