@@ -12,14 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from podium.answers.accounts.answer import why
+    from podium.answers.admission import ExistingObjects, admit
+    from podium.answers.audits.run import audit
     from podium.answers.plans import whatif
-    from podium.documents.reading import ClusterReading, read
+    from podium.documents.reading import ClusterReading, read, read_objects
 
-__all__ = ["ClusterReading", "read", "whatif", "why"]
+__all__ = ["ClusterReading", "ExistingObjects", "admit", "audit", "read", "read_objects", "whatif", "why"]
 
 _HOMES = {
+    "ExistingObjects": "podium.answers.admission",
+    "admit": "podium.answers.admission",
+    "audit": "podium.answers.audits.run",
     "ClusterReading": "podium.documents.reading",
     "read": "podium.documents.reading",
+    "read_objects": "podium.documents.reading",
     "whatif": "podium.answers.plans",
     "why": "podium.answers.accounts.answer",
 }

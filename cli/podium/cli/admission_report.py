@@ -1,11 +1,11 @@
 """The results of `podium admit`, for people and for programs: the AdmissionReport and its table."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
-from podium.api.findings import ObjectRef
+from podium.answers.admission import AdmissionResult
 from podium.api.inputnotes import InputNotes
 from podium.api.minors import named
 from podium.cli.render.data import document
@@ -17,27 +17,6 @@ from podium.text import count, listed, visible
 # The parts of an object that a verdict covers, and those that only a server judges.
 JUDGED = ("metadata", "priority", "group", "field names", "required fields", "selectors", "restart policies")
 NOT_JUDGED = ("values of other fields", "quotas", "permissions", "other webhooks")
-
-
-class AdmissionResult(NamedTuple):
-    """An object and its verdict."""
-
-    ref: ObjectRef
-    verdict: Verdict
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the result in the form of the report's contract."""
-        verdict = self.verdict
-        return {
-            "object": msgspec.to_builtins(self.ref),
-            "allowed": verdict.allowed,
-            "code": verdict.code,
-            "reason": verdict.reason,
-            "message": verdict.message,
-            "warnings": verdict.warnings,
-            "findings": [finding.as_json() for finding in verdict.findings],
-            "admitted": verdict.admitted,
-        }
 
 
 def admission_document(results: Sequence[AdmissionResult], notes: InputNotes) -> dict[str, Any]:

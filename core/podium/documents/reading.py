@@ -1,6 +1,7 @@
 """A cluster as it was read, with its source and its past: the input of every question to `podium.answers`."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -114,6 +115,11 @@ def read(*paths: str) -> ClusterReading:
     return read_files(InputFiles(paths), InputNotes())
 
 
+def read_objects(*paths: str) -> list[Document]:
+    """Return the objects of files, folders, globs or `-`, to add or to admit. Raises PodiumError."""
+    return list(read_documents(InputFiles(paths)))
+
+
 def read_files(files: InputFiles, notes: InputNotes, scope: Scope = WHOLE) -> ClusterReading:
     """Return the content of files, whose reader may see all their names. Raises PodiumError.
 
@@ -158,3 +164,28 @@ def check_whole(loaded: Loaded) -> None:
             raise PodiumError(f"a plan needs every {kind}: {why}")
     if Kind.NODE in unread or not loaded.state.nodes:
         raise PodiumUsageError("the input has no nodes. Add them with -f")
+
+
+def objects_read(loaded: Loaded) -> dict[str, int]:
+    """Return the number of objects that were read, by kind."""
+    state = loaded.state
+    read: dict[Kind, Sized] = {
+        Kind.POD: state.pods,
+        Kind.NODE: state.nodes,
+        Kind.PRIORITY_CLASS: state.classes,
+        Kind.BUDGET: state.budgets,
+        Kind.POD_GROUP: state.groups,
+        Kind.WORKLOAD: state.workloads,
+        Kind.COMPOSITE_GROUP: state.composites,
+        Kind.FOREIGN_GROUP: state.foreign_groups,
+        Kind.KUEUE_WORKLOAD: state.kueue_workloads,
+        Kind.CLAIM: state.claims,
+        Kind.VOLUME: state.volumes,
+        Kind.RESOURCE_CLAIM: state.resource_claims,
+        Kind.CLAIM_TEMPLATE: state.claim_templates,
+        Kind.DEVICE_CLASS: state.device_classes,
+        Kind.RESOURCE_SLICE: state.resource_slices,
+    }
+    counts = Counter({str(kind): len(objects) for kind, objects in read.items() if objects})
+    counts.update(ref.kind for ref in state.owners)
+    return dict(counts)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from podium.answers.audits.report import AuditReport
-from podium.answers.audits.run import audit
+from podium.answers.audits.run import audit_view
 from podium.api.core import (
     Container,
     Node,
@@ -52,12 +52,12 @@ def stored(*objects: Readable) -> list[Readable]:
 
 def report(*objects: Readable, kubernetes: str = "1.37", **options: object) -> AuditReport:
     """Audit a cluster of these objects."""
-    return audit(cluster(*objects), kubernetes=kubernetes, chosen_by="test", **options)  # type: ignore[arg-type] # options are checked by audit's own tests
+    return audit_view(cluster(*objects), kubernetes=kubernetes, chosen_by="test", **options)  # type: ignore[arg-type] # options are checked by audit's own tests
 
 
 def findings(rule: str, state: ClusterState, kubernetes: str = "1.37") -> list[Finding]:
     """Return the findings of one rule."""
-    return audit(state, kubernetes=kubernetes, chosen_by="test", select=[rule]).findings
+    return audit_view(state, kubernetes=kubernetes, chosen_by="test", select=[rule]).findings
 
 
 def priority_class(

@@ -25,17 +25,19 @@ from podium.answers.audits.report import (
 from podium.api.core import POD_SCHEDULED, Pod
 from podium.api.findings import Finding, ObjectRef, Severity
 from podium.api.groups import NATIVE_GROUP
-from podium.api.minors import NEAREST, minor_of, nearest, proven_minor
+from podium.api.minors import NEAREST, minor_of, nearest, planned_note, proven_minor
 from podium.api.reads import Kind
 from podium.cluster.reader import ClusterReader
-from podium.errors import PodiumError
+from podium.documents.load import collector_paused
+from podium.documents.reading import ClusterReading, objects_read
+from podium.errors import QuestionError
 from podium.groups.divergence import Divergence
 from podium.groups.inferred import role
 from podium.groups.stablenames import lasting_name
 from podium.rules.audit.gangs import GANG_TOO_FEW_PODS
 from podium.rules.audit.lastwave import GANG_LAST_WAVE
 from podium.rules.audit.survey import AuditFinding, Survey, is_populated
-from podium.rules.audit.table import CHECKS, RULES, AuditCheck, Part
+from podium.rules.audit.table import CHECKS, AuditCheck, Part, unknown_rule
 from podium.text import count
 
 # The Kubernetes minor versions that the rules know.
@@ -54,6 +56,43 @@ class Ran(NamedTuple):
 
 
 def audit(
+    cluster: ClusterReading,
+    *,
+    kubernetes: str | None = None,
+    chosen_by: str = "set by the argument kubernetes",
+    select: Collection[str] = (),
+    ignore: Collection[str] = (),
+    triage: Triage = EVERYTHING_COUNTS,
+) -> AuditReport:
+    """Return the report of the rules on a cluster as it was read.
+
+    `kubernetes` is one of MINORS, and `chosen_by` says how it was set; without it the API server decides,
+    else the newest kubelet. `select` (empty: all) and `ignore` are rule ids. `triage` decides which findings
+    count. Raises QuestionError for the fields `kubernetes`, `select` and `ignore`, and ReadError for an
+    invalid quantity.
+    """
+    loaded = cluster.near
+    if kubernetes is None:
+        kubernetes, chosen_by = choose_minor(loaded.state, loaded.server)
+    with collector_paused(), loaded.origins.placed():
+        report = audit_view(
+            loaded.state,
+            kubernetes=kubernetes,
+            chosen_by=f"{chosen_by}{planned_note(MINORS.get(kubernetes, 0))}",
+            objects=objects_read(loaded),
+            skipped=loaded.skipped,
+            select=select,
+            ignore=ignore,
+            namespace=loaded.scope.namespace,
+            selector=loaded.scope.selector,
+            triage=triage,
+        )
+    notes = {"skippedFiles": loaded.notes.skipped, "duplicates": loaded.notes.duplicates}
+    summary = msgspec.structs.replace(report.summary, **notes)
+    return msgspec.structs.replace(report, summary=summary)
+
+
+def audit_view(
     view: ClusterReader,
     *,
     kubernetes: str,
@@ -71,8 +110,8 @@ def audit(
     `kubernetes` is one of MINORS, `chosen_by` says how it was found. `objects` and `skipped` count the
     objects that were read and those that were passed over, by kind. `select` (empty: all) and `ignore` are
     rule ids. `namespace` and `selector` name the part of the cluster that was read, empty for the whole
-    cluster. `triage` decides which findings count. Raises PodiumError for a rule or version that does not
-    exist, and ObjectError for an invalid quantity.
+    cluster. `triage` decides which findings count. Raises QuestionError as `audit` does, and ObjectError for
+    an invalid quantity.
     """
     survey = Survey(view, _minor(kubernetes), selected=bool(selector))
     found, ran, not_checked = run_rules(survey, _chosen(select, ignore), namespace, selector, triage)
@@ -190,15 +229,20 @@ def _order(finding: Finding) -> tuple[object, ...]:
 
 def _minor(kubernetes: str) -> int:
     if kubernetes not in MINORS:
-        raise PodiumError(f"--kubernetes: {kubernetes!r} is not known. Choose one of {', '.join(MINORS)}")
+        problem = f"{kubernetes!r} is not known. Choose one of {', '.join(MINORS)}"
+        raise QuestionError("kubernetes", problem)
     return MINORS[kubernetes]
 
 
+def check_rules(select: Iterable[str], ignore: Iterable[str]) -> None:
+    """Raise QuestionError for the id of a rule that does not exist."""
+    for field, ids in (("select", select), ("ignore", ignore)):
+        for problem in filter(None, map(unknown_rule, ids)):
+            raise QuestionError(field, problem)
+
+
 def _chosen(select: Collection[str], ignore: Collection[str]) -> list[AuditCheck]:
-    known = {rule.id for rule in RULES}
-    for option, ids in (("--select", select), ("--ignore", ignore)):
-        for unknown in sorted(set(ids) - known):
-            raise PodiumError(f"{option}: there is no rule {unknown!r}; docs/rules.md lists them")
+    check_rules(select, ignore)
     return [
         check for check in CHECKS if (not select or check.rule.id in select) and check.rule.id not in ignore
     ]

@@ -75,7 +75,7 @@ def command(
     the command failed. All formats give the same exit code.
     """
     loaded = inputs.load(files, kube, reads=AUDIT_READS, keep=(Kind.POD_GROUP, Kind.WORKLOAD))
-    inputs.object_counts(loaded, "podium preflight")
+    inputs.check_read(loaded, "podium preflight")
     minor, chosen_by = _current(current, target, loaded)
     if note := planned_note(MINORS[target]):
         say(f"podium: Kubernetes {target}{note}")

@@ -8,13 +8,12 @@ import functools
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from podium.answers import whatif, why
+from podium.answers import audit, whatif, why
 from podium.answers.accounts.answer import ProspectPlan, WhyAnswer, WhyQuery, account_input
 from podium.answers.accounts.explain import explain_target, state_of
 from podium.answers.accounts.model import RunState, Wait
 from podium.answers.assumptions import Choices, by_scheduler, choose_rules, not_known
 from podium.answers.audits.report import AuditReport
-from podium.answers.audits.run import audit, choose_minor
 from podium.answers.plans import Addition, report_of, threats
 from podium.answers.schedulersettings import OverridingSettings
 from podium.answers.targets import find_group, parse_name
@@ -90,17 +89,7 @@ class Answers:
     @functools.cached_property
     def divergences(self) -> AuditReport:
         """Return the audit's findings on priorities that differ. Raises PodiumError."""
-        loaded = self.cluster.near
-        minor, chosen_by = choose_minor(loaded.state, loaded.server)
-        with collector_paused(), loaded.origins.placed():
-            return audit(
-                loaded.state,
-                kubernetes=minor,
-                chosen_by=chosen_by,
-                select=[rule.id for rule in ABOUT],
-                namespace=loaded.scope.namespace,
-                selector=loaded.scope.selector,
-            )
+        return audit(self.cluster, select=[rule.id for rule in ABOUT])
 
     @functools.cached_property
     def plans(self) -> list[RecordedPlan]:
