@@ -18,7 +18,7 @@ from typing import NamedTuple
 from bench import reviews, rig, stages
 from bench.results import ROUNDS, Row, Section, spread
 
-from podium.rules.target import AdmissionPhase
+from podium.rules.podiumrule import AdmissionPhase
 from podium.rules.webhook import review_phase
 from podium.runtime import logs
 from podium.runtime.messages import HTTPRequest

@@ -25,9 +25,8 @@ from podium.cluster.state import ClusterState
 from podium.rules.context import Profile
 from podium.rules.policy import Policy, RuleLevel
 from podium.runtime import logs
-from podium.runtime.limits import Limits
 from podium.runtime.listener import LOOPBACK, listen
-from podium.runtime.messages import HTTPRequest, HTTPResponse, Route
+from podium.runtime.messages import HTTPRequest, HTTPResponse, Limits, Route
 from podium.runtime.metrics import new_registry
 from podium.runtime.server import HTTPServer
 from podium.webhooks.handlers import Handlers

@@ -17,14 +17,13 @@ from podium.api.reads import MANIFEST_READS
 from podium.api.schedulable import SCHEDULING_READS
 from podium.cli.config.policyfile import PolicyModel
 from podium.documents.configfile import config_of
-from podium.documents.document import Document
-from podium.documents.lines import Lines
+from podium.documents.document import Document, Lines
 from podium.documents.split import split
 from podium.errors import PodiumError
 from podium.jsontext import MAX_DEPTH, TOO_DEEP
 from podium.kube import reading
 from podium.kube.discovery import Served
-from podium.rules.target import AdmissionPhase
+from podium.rules.podiumrule import AdmissionPhase
 from podium.webhooks import bindings, review
 from podium.webhooks.conversion import convert_review
 

@@ -26,8 +26,7 @@ from podium.documents import split, textfile, yamldoc
 from podium.groups.autogroups import MOST_GANGS
 from podium.groups.trees import MAX_GROUPS, MAX_TEMPLATES
 from podium.kube import cache
-from podium.kube.connection import LONGEST_ANSWER
-from podium.kube.lines import LONGEST_LINE
+from podium.kube.connection import LONGEST_ANSWER, LONGEST_LINE
 from podium.planner import arrays, shapes
 from podium.planner.devices import examining, selection, shortage
 from podium.planner.filters import devices, nodes
@@ -35,7 +34,7 @@ from podium.planner.preemption import budgetsets, defragment, intents
 from podium.rules.audit import publisheddevices
 from podium.rules.conditions import MAX_MESSAGE
 from podium.rules.groupspec import MAX_CLAIMS
-from podium.runtime.limits import Limits
+from podium.runtime.messages import Limits
 from podium.schedulerplugin.history import ring
 from podium.webhooks import conversion, handlers, review, room
 

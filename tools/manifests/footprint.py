@@ -3,7 +3,7 @@
 A change of any limit then changes the manifests too.
 """
 
-from podium.runtime.limits import Limits
+from podium.runtime.messages import Limits
 from podium.webhooks.bindings import BINDINGS, POD_BYTES, READS
 from podium.webhooks.handlers import ADMISSION, CONVERSION, CONVERSION_BYTES, PATIENT_BYTES
 from podium.webhooks.review import DETAILS_BYTES

@@ -53,7 +53,7 @@ from podium.documents.scope import Scope
 from podium.errors import QuestionError
 from podium.groups.trees import group_at
 from podium.planner.engine import Engine, MakeEngine
-from podium.planner.preemption.moves import Defragmentation
+from podium.planner.preemption.emptying import Defragmentation
 from podium.planner.preemption.outcome import (
     ObjectNamer,
     Outcome,

@@ -19,10 +19,8 @@ from podium.api.reads import MANIFEST_READS, READS, Kind, Reads
 from podium.api.schedulable import SCHEDULING_READS
 from podium.cluster.state import ClusterState
 from podium.documents import textfile
-from podium.documents.clusterinfo import CLUSTER_INFO, ClusterInfo
-from podium.documents.document import Document, Origin, ReadError
-from podium.documents.lines import Lines
-from podium.documents.schedulerfile import CONFIG_MAP, SchedulerFile, of_config_map
+from podium.documents.clusterinfo import CLUSTER_INFO, CONFIG_MAP, ClusterInfo, SchedulerFile, of_config_map
+from podium.documents.document import Document, Lines, Origin, ReadError
 from podium.documents.scope import WHOLE, Scope, ScopeFilter
 
 NOT_IN_INPUT = "not in the input"

@@ -10,6 +10,9 @@ A write without an answer is never repeated here: only the caller knows whether 
 """
 
 import asyncio
+import errno
+import socket
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from typing import Any, NamedTuple
@@ -20,10 +23,109 @@ import msgspec
 
 from podium import jsontext
 from podium.errors import PodiumError
-from podium.kube.connectionerrors import no_connection
 from podium.kube.kubeconfig import LoadedKubeconfig, chosen, transport
-from podium.kube.lines import LONGEST_LINE, LineSplitter
 from podium.text import one_line
+
+# Split the body of a watch into lines of any length, in linear time and bounded memory.
+#
+# aiohttp's line reader raises an error at twice the size of its buffer. A watch must survive every object
+# that an API server stores. client-go skips a frame of more than 16 MiB and continues, and so does this
+# module.
+
+# The longest line that is read whole. kube-apiserver sends at most 2 MiB to etcd, whatever limit etcd has,
+# because it keeps the default send limit of its etcd client (etcd clientv3, options.go). Go's JSON encoder
+# writes at most six bytes for one byte of a string (`<` is \u003c): 12 MiB. The rest is for field names,
+# which the protobuf in etcd omits. client-go has the same limit.
+LONGEST_LINE = 16 << 20
+
+
+class LineSplitter:
+    """Splits chunks into lines; stores the beginning of one line, at most `longest` bytes."""
+
+    def __init__(self, longest: int = LONGEST_LINE) -> None:
+        self._longest = longest
+        self._begun = bytearray()
+
+    @property
+    def unfinished(self) -> bool:
+        """Return whether a line has begun and not ended."""
+        return bool(self._begun)
+
+    def split(self, chunk: bytes) -> list[bytes]:
+        r"""Return the lines that end in this chunk, each with its `\n`.
+
+        The part of a line beyond `longest` is dropped, and its `\n` with it. Every other line ends with `\n`.
+        """
+        *ended, rest = chunk.split(b"\n")
+        lines = []
+        for part in ended:
+            self._append(part + b"\n")
+            lines.append(bytes(self._begun))
+            self._begun.clear()
+        self._append(rest)
+        return lines
+
+    def _append(self, part: bytes) -> None:
+        self._begun += part[: max(0, self._longest - len(self._begun))]
+
+
+# Explanations of connection errors that say what to check.
+#
+# The libraries report sockets and lines of OpenSSL's source. A user needs to know whether the address, the
+# certificate or the network is wrong.
+
+# OpenSSL's verification codes (x509_vfy.h) that a kubeconfig or a clock can cause.
+_TIME = (9, 10)
+_NAME = (62, 64)
+_ISSUER = (18, 19, 20, 21)
+
+
+def no_connection(error: Exception, server: str) -> str | None:
+    """Return why a server (its URL) is unreachable and what to check; None for another kind of error."""
+    cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error.__context__
+    words = _words(cause) if isinstance(cause, OSError) else None
+    host = getattr(error, "host", None)
+    if words is None or not host or host in server:
+        return words
+    return f"redirected to {host}, and {words}"
+
+
+def _words(cause: OSError) -> str | None:
+    match cause:
+        case ssl.SSLCertVerificationError():
+            return (
+                f"server certificate refused: {cause.verify_message.rstrip('.')}. {_fix(cause.verify_code)}"
+            )
+        case ssl.SSLError():
+            return _tls((cause.reason or "").replace("_", " ").lower())
+        case socket.gaierror():
+            return f"host name not resolved ({cause.strerror}). Check the kubeconfig's server, DNS and VPN"
+        case _ if cause.errno == errno.ECONNREFUSED or "Connect call failed" in str(cause):
+            return "connection refused. Check that the cluster runs and that the kubeconfig's server is right"
+        case _ if cause.errno in (errno.EHOSTUNREACH, errno.ENETUNREACH):
+            return f"{cause.strerror}. Check the kubeconfig's server, the network and VPN"
+        case _:
+            return None
+
+
+def _tls(reason: str) -> str:
+    if reason in ("wrong version number", "http request", "record layer failure"):
+        return "the port does not serve TLS. Check scheme and port of the kubeconfig's server"
+    if "alert" in reason:
+        return f"TLS alert from the server ({reason}). Check the client certificate in the kubeconfig"
+    return f"TLS failed: {reason or 'no reason given'}"
+
+
+def _fix(code: int) -> str:
+    """Return what to do about a refused certificate."""
+    if code in _TIME:
+        return "Renew it, or set the clock of this machine"
+    if code in _NAME:
+        return "Set server or tls-server-name in the kubeconfig to a name in the certificate"
+    if code in _ISSUER:
+        return "Set certificate-authority in the kubeconfig to the CA that signed it"
+    return "Check certificate-authority in the kubeconfig"
+
 
 _CONNECT_SECONDS = 30.0
 # Longer than the 60 s after which an API server answers 504 to a list.

@@ -15,10 +15,9 @@ from podium.api.claims import ClaimingPod
 from podium.api.findings import group_of
 from podium.api.reads import READS, Reads
 from podium.api.schedulable import Schedulable
-from podium.documents.clusterinfo import ClusterInfo
+from podium.documents.clusterinfo import PATH, ClusterInfo, SchedulerFile, of_config_map
 from podium.documents.document import Document
 from podium.documents.load import NOT_SERVED
-from podium.documents.schedulerfile import PATH, SchedulerFile, of_config_map
 from podium.documents.scope import Scope
 from podium.documents.split import split
 from podium.errors import PodiumError

@@ -18,8 +18,8 @@ from podium.cluster.state import Readable
 from podium.documents import jsondoc
 from podium.errors import PodiumError
 from podium.kube import lenient
+from podium.kube.connection import LONGEST_LINE
 from podium.kube.discovery import Served
-from podium.kube.lines import LONGEST_LINE
 from podium.text import cut, one_line
 
 Keep = Callable[[Readable], Readable]

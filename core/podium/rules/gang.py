@@ -18,11 +18,10 @@ from podium.api.meta import ObjectMeta
 from podium.groups import autogroups
 from podium.rules.context import Operation, RuleContext
 from podium.rules.fields import RuleRemedy
-from podium.rules.podiumrule import OwnRule, breach
+from podium.rules.podiumrule import AdmissionPhase, OwnRule, WriteTarget, breach
 from podium.rules.policy import RuleLevel
 from podium.rules.rule import Rule
 from podium.rules.schema import Document
-from podium.rules.target import AdmissionPhase, WriteTarget
 
 # The writes at which pods get their group: in the first phase that alone, in the second also their scheduler.
 TARGETS = tuple(

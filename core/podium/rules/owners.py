@@ -16,7 +16,7 @@ from podium.api.podmakers import CLUSTER_MAKERS
 from podium.cluster.reader import ClusterReader
 from podium.rules import names
 from podium.rules.admission import Operation, Profile, Request, Verdict, review
-from podium.rules.audit.lastwave import last_waves_of
+from podium.rules.lastwave import last_waves_of
 
 
 def makes_pods(document: Mapping[str, Any]) -> bool:

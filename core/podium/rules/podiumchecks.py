@@ -1,8 +1,8 @@
 """Checks of Podium's own rules, and the fields that they set, around the API server's steps."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -10,18 +10,10 @@ from podium.api import priority
 from podium.api.core import Pod, PodSpec, PriorityClass
 from podium.api.groups import GROUP_LABEL, DisruptionMode, PodGroup, Template, Workload
 from podium.api.membership import GroupKey
+from podium.api.priority import resolve
 from podium.api.reads import READS
 from podium.groups import divergence
 from podium.rules import fields, gang, podgroup, reserved
-from podium.rules.audit.groups import (
-    differences,
-)
-from podium.rules.audit.templates import unresolved, unresolved_message
-from podium.rules.audit.tolerations import (
-    contradicting,
-    unreadable,
-)
-from podium.rules.audit.trees import unlike_parents
 from podium.rules.context import RuleContext
 from podium.rules.fields import FieldError
 from podium.rules.podiumrule import breach, level
@@ -44,6 +36,7 @@ from podium.rules.podiumrules import (
 )
 from podium.rules.policy import RuleLevel
 from podium.rules.schema import Document
+from podium.rules.tolerations import contradicting, unreadable
 from podium.text import go_quote
 
 # Steps before the Priority plugin.
@@ -104,7 +97,7 @@ def _inherit_from_group(case: RuleContext, new: Document) -> None:
         return
     spec, classes = new["spec"], case.view.classes
     name = spec.get("priorityClassName", "")
-    unchosen = priority.resolve(classes, "")
+    unchosen = resolve(classes, "")
     assert unchosen is not None
     if name not in ("", unchosen.name):
         # A class that is not visible yet may be the default.
@@ -282,3 +275,62 @@ def _template_of(case: RuleContext, group: PodGroup) -> Template | None:
 
 def _valued(value: int, name: str) -> str:
     return f"{value} (class {name})" if name else f"{value} (no class)"
+
+
+# What the audit asks about stored objects too.
+
+
+class Difference(NamedTuple):
+    """A field under spec in which a group differs from its template; None is unset."""
+
+    field: str
+    have: object
+    want: object
+
+
+def differences(group: PodGroup, template: Template) -> list[Difference]:
+    """Return the differences of a group from its template in fields that the template sets.
+
+    A template always sets the scheduling policy.
+    """
+    named, wanted = group.priority_class_name or None, template.priority_class_name or None
+    pairs = (
+        Difference("priorityClassName", named, wanted),
+        Difference("priority", group.priority, template.priority),
+        Difference("preemptionPolicy", group.preemption_policy, template.preemption_policy),
+        Difference("disruptionMode", group.disruption_mode, template.disruption_mode),
+        Difference("schedulingPolicy", _policy_text(group.min_count), _policy_text(template.min_count)),
+    )
+    return [each for each in pairs if each.want is not None and each.want != each.have]
+
+
+def _policy_text(min_count: int | None) -> str:
+    return "basic" if min_count is None else f"gang with minCount {min_count}"
+
+
+def unresolved(classes: Mapping[str, PriorityClass], name: str, priority: int | None) -> int | None:
+    """Return the value that a group of a class gets in place of `priority`.
+
+    None if it gets `priority`, or if the class does not exist.
+    """
+    found = resolve(classes, name) if priority is not None else None
+    return found.value if found is not None and found.value != priority else None
+
+
+def unresolved_message(template: Template, value: int) -> str:
+    """Return what happens to the groups of a template, which get `value`."""
+    name = template.priority_class_name
+    named = f"class {name} has" if name else "it names no class, which gives"
+    return (
+        f"priority {template.priority} is set, but {named} {value}. Groups of template {template.name} have "
+        f"priority {value}, or are refused if they repeat {template.priority}."
+    )
+
+
+def unlike_parents(workload: Workload) -> Iterator[tuple[str, Template]]:
+    """Yield the paths of templates that are not `all` below one that is, with the template above."""
+    for path, template in workload.templates.items():
+        above = workload.templates.get(path.rpartition(".")[0])
+        whole = above is not None and above.disruption_mode is DisruptionMode.POD_GROUP
+        if above is not None and whole and template.disruption_mode is not DisruptionMode.POD_GROUP:
+            yield path, above

@@ -7,25 +7,14 @@ the administrator sets another level, so no object that is valid upstream is ref
 from podium.api import priority
 from podium.api.findings import Severity
 from podium.api.groups import GROUP_LABEL
+from podium.api.reads import Kind
 from podium.rules import gang
-from podium.rules.audit.groups import (
-    BASIC_WITH_GROUP_DISRUPTION,
-    GROUP_UNLIKE_TEMPLATE,
-    SYSTEM_CLASS_ON_GROUP,
-)
-from podium.rules.audit.members import MEMBERSHIP_CONFLICT
-from podium.rules.audit.templates import TEMPLATE_CLASS_MISSING, TEMPLATE_PRIORITY_UNRESOLVED
-from podium.rules.audit.tolerations import (
-    TOLERATION_CONTRADICTS,
-    TOLERATION_UNREADABLE,
-)
-from podium.rules.audit.trees import CHILDREN_EVICTED_SINGLY
 from podium.rules.context import Operation
 from podium.rules.fields import RuleRemedy
-from podium.rules.podiumrule import OwnRule
+from podium.rules.podiumrule import AdmissionPhase, OwnRule, WriteTarget
 from podium.rules.policy import RuleLevel
 from podium.rules.rule import Rule
-from podium.rules.target import AdmissionPhase, WriteTarget
+from podium.rules.tolerations import TOLERATION_CONTRADICTS, TOLERATION_UNREADABLE
 
 _MEMBER_CREATED = WriteTarget("Pod", Operation.CREATE, AdmissionPhase.VALIDATE, members=True)
 _GROUP_CREATED = WriteTarget("PodGroup", Operation.CREATE, AdmissionPhase.VALIDATE)
@@ -123,7 +112,69 @@ RULES = tuple(
     )
 )
 
-# The audit has these rules too, for stored objects: one id, one row in the table.
+# The audit has these rules too, for stored objects, and imports them from here.
+BASIC_WITH_GROUP_DISRUPTION = Rule(
+    id="basic-with-group-disruption",
+    severity=Severity.WARNING,
+    title="A basic group is preempted as a whole",
+    why="KEP-5710 specifies that this combination is refused, but no release refuses it. One "
+    "victim then evicts members that do not depend on each other.",
+    source="KEP-5710",
+    needs=frozenset({Kind.POD_GROUP}),
+)
+CHILDREN_EVICTED_SINGLY = Rule(
+    id="composite-child-mode",
+    severity=Severity.WARNING,
+    title="A template below a composite one of mode `all` has another mode",
+    why="KEP-6012 specifies that all children of such a template have the mode `all`, but 1.37 does not "
+    "check it. The pods of the child are evicted with the whole tree in spite of their mode.",
+    source="KEP-6012",
+    needs=frozenset({Kind.WORKLOAD}),
+)
+TEMPLATE_CLASS_MISSING = Rule(
+    id="template-class-missing",
+    severity=Severity.WARNING,
+    title="A template names a PriorityClass that does not exist or is not in the input",
+    why="The API server refuses every pod and group created from it. The object with the template "
+    "is accepted and looks healthy until then.",
+    source="kube-apiserver (Priority admission); templates are not looked at",
+    needs=frozenset({Kind.PRIORITY_CLASS, Kind.OWNER}),
+)
+TEMPLATE_PRIORITY_UNRESOLVED = Rule(
+    id="template-priority-unresolved",
+    severity=Severity.WARNING,
+    title="A template of groups has a priority that its class does not have",
+    why="A group gets the value of its class, or of the default class. The API server stores any priority in "
+    "the template of a Workload, and refuses a PodGroup that repeats it.",
+    source="kube-apiserver 1.36.3 and 1.37.0 (run): Priority admission",
+    needs=frozenset({Kind.WORKLOAD}),
+)
+SYSTEM_CLASS_ON_GROUP = Rule(
+    id="system-class-on-group",
+    severity=Severity.WARNING,
+    title="A group or template names a system-* class",
+    why=f"A group's priority is at most {priority.HIGHEST_USER_PRIORITY:,}: "
+    "the API server refuses such groups.",
+    source="kube-apiserver 1.36.3 and 1.37.0 (run): maximum of spec.priority",
+    needs=frozenset({Kind.POD_GROUP}),
+)
+GROUP_UNLIKE_TEMPLATE = Rule(
+    id="group-unlike-template",
+    severity=Severity.WARNING,
+    title="A PodGroup differs from its Workload's template",
+    why="The API server neither copies nor compares the template: a controller that omits the "
+    "class creates groups of the default class.",
+    source="KEP-5710 (controllers are expected to copy); removed check, kubernetes/kubernetes#139008",
+    needs=frozenset({Kind.POD_GROUP, Kind.WORKLOAD}),
+)
+MEMBERSHIP_CONFLICT = Rule(
+    id="membership-conflict",
+    severity=Severity.WARNING,
+    title="A pod's label and its field name different groups",
+    why="If the native API is served, spec.schedulingGroup is used and the label is ignored.",
+    source="Podium: membership",
+    needs=frozenset({Kind.POD}),
+)
 BASIC_MODE = OwnRule(
     RuleRemedy(BASIC_WITH_GROUP_DISRUPTION, "Use a gang policy, or disruption mode Pod ({single: {}})."),
     RuleLevel.WARN,

@@ -10,8 +10,8 @@ from typing import Any
 from podium.api.core import PODIUM_SCHEDULER
 from podium.api.groups import RESERVED
 from podium.rules.context import Operation, RuleContext
+from podium.rules.podiumrule import AdmissionPhase, WriteTarget
 from podium.rules.schema import Document
-from podium.rules.target import AdmissionPhase, WriteTarget
 
 TARGETS = (WriteTarget("Pod", Operation.CREATE, AdmissionPhase.MUTATE),)
 TOLERATION = {"key": RESERVED, "operator": "Exists", "effect": "NoSchedule"}

@@ -43,9 +43,9 @@ from podium.rules.admission import (
 from podium.rules.context import DROPPED, Operation, Profile, Request, RuleContext
 from podium.rules.fields import RefusedRequest
 from podium.rules.patch import spec_patch
+from podium.rules.podiumrule import AdmissionPhase, WriteTarget
 from podium.rules.rule import Rule
 from podium.rules.schema import Document
-from podium.rules.target import AdmissionPhase, WriteTarget
 
 __all__ = ["NO_OPINION", "PARITY", "AdmissionPhase", "WriteTarget", "review_phase"]
 

@@ -17,8 +17,7 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from podium.kube.reading import NamedUndecodable, Undecodable
-from podium.runtime.limits import Limits
-from podium.runtime.messages import JSON, HTTPRequest, HTTPResponse, Route, text_response
+from podium.runtime.messages import JSON, HTTPRequest, HTTPResponse, Limits, Route, text_response
 from podium.runtime.metrics import exposition
 from podium.runtime.server import HTTPServer
 

@@ -26,12 +26,14 @@ import structlog
 from aiohttp import StreamReader
 from aiohttp.http import HttpProcessingError, HttpRequestParser, RawRequestMessage
 
-from podium.runtime.limits import Limits, Load, RequestBudget
 from podium.runtime.messages import (
     BEGINNING,
     REFUSALS,
     HTTPRequest,
     HTTPResponse,
+    Limits,
+    Load,
+    RequestBudget,
     Route,
     Tally,
     Worded,

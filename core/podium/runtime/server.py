@@ -19,8 +19,7 @@ import structlog
 
 from podium.kube.timeouts import within
 from podium.runtime.http1 import ServerConnection
-from podium.runtime.limits import Limits, Load, RequestBudget
-from podium.runtime.messages import Route, Tally, Worded, plain
+from podium.runtime.messages import Limits, Load, RequestBudget, Route, Tally, Worded, plain
 
 # The time to wait for the peer's close_notify, and for unread data.
 _GOODBYE_SECONDS = 1.0

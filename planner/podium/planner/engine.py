@@ -9,28 +9,188 @@ makes it a Plan of names for all other readers.
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from typing import Protocol
 
 import msgspec
 
 from podium.api.membership import GroupKey, membership
 from podium.api.podrequests import LATEST
+from podium.api.schedulable import Schedulable
 from podium.api.times import seconds
 from podium.cluster.reader import ClusterReader, Name
+from podium.errors import PodiumError
+from podium.groups.trees import flaw, root_key
 from podium.planner.deadline import NEVER, Deadline
 from podium.planner.devices.plannedclaims import ReservedClaim
+from podium.planner.preemption.choice import Chosen
 from podium.planner.preemption.deciding import Decider, DomainRoom
 from podium.planner.preemption.decision import Decision, PodKey
 from podium.planner.preemption.defragment import LOWEST_PRIORITY, Defragmenter
-from podium.planner.preemption.domainreport import compared
+from podium.planner.preemption.emptying import Defragmentation
 from podium.planner.preemption.explain import Explainer
-from podium.planner.preemption.moves import Defragmentation
-from podium.planner.preemption.outcome import ObjectNamer, Outcome, Plan, full_name
+from podium.planner.preemption.grouptarget import (
+    POLICY_NEVER,
+    forbids_by_policy,
+    gate_names,
+    group_target,
+    members_of,
+)
+from podium.planner.preemption.harm import Harm, plan_harm
+from podium.planner.preemption.outcome import (
+    DomainVerdict,
+    ObjectNamer,
+    Outcome,
+    Plan,
+    PlanTopology,
+    full_name,
+)
 from podium.planner.preemption.planningstate import PlanningState
 from podium.planner.preemption.target import Blocker, PlacementTarget, Unplaceable
-from podium.planner.preemption.targets import placement_target
+from podium.planner.preemption.treetarget import tree_target
+from podium.planner.preemption.units import Units
 from podium.planner.semantics import Semantics
 from podium.planner.settings import Settings
+from podium.planner.snapshot import Snapshot
 from podium.planner.volumes.ledger import BoundVolume
+from podium.text import count
+
+# Determines the pods to be placed for a pod, a group or a tree of groups, or why none can be.
+
+
+def placement_target(  # noqa: PLR0917 - what an engine is made of, in its order
+    view: ClusterReader,
+    snapshot: Snapshot,
+    target: Name | GroupKey,
+    settings: Settings,
+    namer: ObjectNamer,
+    leaving: Callable[[Schedulable], bool],
+) -> PlacementTarget | Unplaceable:
+    """Return the pods to be placed for a pod or a group; `leaving` pods do not count as running.
+
+    A pod that counts on a node already, because its bind is in flight, runs. Raises PodiumError for a target
+    that does not exist, is finished, or runs already.
+    """
+    if isinstance(target, GroupKey):
+        return _entry(view, snapshot, target, settings, leaving)
+    pod = view.pods.get(target)
+    if pod is None:
+        raise PodiumError(f"pod {'/'.join(target)}: there is no such pod in what was read")
+    if pod.finished:
+        raise PodiumError(f"pod {'/'.join(target)}: it has run to its end, so there is nothing to place")
+    if pod.spec.nodeName:
+        raise PodiumError(f"pod {'/'.join(target)}: it runs on node {pod.spec.nodeName} already")
+    row = snapshot.pod_row[target]
+    if snapshot.node.item(row) >= 0:
+        node = snapshot.names[snapshot.node.item(row)]
+        raise PodiumError(f"pod {'/'.join(target)}: it is being bound to node {node}")
+    key = membership(pod, native_served=view.native_served)
+    if key is not None and settings.semantics is not Semantics.PODS:
+        if key not in view.groups:
+            name = namer("PodGroup", *key.qualified)
+            missing = f"waiting for the pod group {name}, which does not exist"
+            return Unplaceable(missing, Blocker.GROUP_MISSING)
+        return _entry(view, snapshot, key, settings, leaving)
+    if pod.metadata.deletionTimestamp is not None:
+        return Unplaceable("it is being deleted", Blocker.LEAVING)
+    if pod.spec.schedulingGates:
+        return Unplaceable(f"it is held by scheduling gates: {gate_names([pod])}", Blocker.GATED)
+    unknown = snapshot.shape_at(row).missing
+    if unknown:
+        return Unplaceable(f"what it asks for cannot be judged: {'; '.join(unknown)}", Blocker.NOT_JUDGED)
+    never = forbids_by_policy(pod.spec.preemptionPolicy, pod.spec.priorityClassName or "", view.classes)
+    return PlacementTarget((row,), 1, pod.spec.priority or 0, POLICY_NEVER if never else "")
+
+
+def _entry(
+    view: ClusterReader,
+    snapshot: Snapshot,
+    key: GroupKey,
+    settings: Settings,
+    leaving: Callable[[Schedulable], bool],
+) -> PlacementTarget | Unplaceable:
+    """Return the pods to be placed for a group, or for the tree that it is part of."""
+    counted = leaving if settings.semantics is Semantics.KEP else None
+    root = root_key(view, key) if settings.semantics.knows_trees else key
+    if root.composite:
+        return tree_target(view, snapshot, root, settings, counted)
+    name, group = "/".join(root.qualified), view.groups.get(root)
+    if group is None:
+        raise PodiumError(f"pod group {name}: there is no such group in what was read")
+    if group.composite and settings.semantics.knows_trees:
+        return Unplaceable(flaw(view, group), Blocker.BROKEN_TREE)
+    members = members_of(view, snapshot, root, counted)
+    if members.unfinished and not members.waiting:
+        raise PodiumError(f"pod group {name}: no member is pending; {count(len(members.runs), 'pod')} run")
+    return group_target(view, snapshot, group, members, settings)
+
+
+# Compares the topology domains of a group for a reader: their room, their harm, and why they are refused.
+#
+# The decision for the group is made again as if only one domain existed, for the domains with the most room.
+# So the report needs no rule of its own. It costs a decision for each domain, and a live scheduler makes
+# none.
+
+_ORDER = (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
+_NONE = Harm(0, (), 0)
+
+
+class DomainDecisions(Protocol):
+    """The decisions for a group by domain; the engine implements this."""
+
+    def domains(self, found: PlacementTarget, placed: Collection[int], now: datetime) -> list[DomainRoom]:
+        """Return the topology domains for a group and their room."""
+
+    def decide_in(self, found: PlacementTarget, domain: int, now: datetime) -> Decision:
+        """Return the decision for a group if it could use only one domain."""
+
+    def units(self, *, for_group: bool, now: int) -> tuple[Units, object]:
+        """Return the units."""
+
+    def harm(self, chosen: Chosen, units: Units, now: int) -> Harm:
+        """Return the harm of a preemption."""
+
+
+def compared(engine: DomainDecisions, decision: Decision, now: datetime, most: int) -> PlanTopology | None:
+    """Return the first `most` domains for the group of a decision; None if it has no topology constraint."""
+    found = decision.target
+    rooms = [] if found is None else engine.domains(found, decision.placed.values(), now)
+    if found is None or not rooms:
+        return None
+    rooms.sort(key=lambda room: (not room.chosen, -(room.free or 0), -(room.most or 0)))
+    verdicts = [_verdict(engine, found, room, now) for room in rooms[:most]]
+    verdicts.sort(key=lambda each: (not each[1].chosen, each[1].outcome not in _ORDER, each[0]))
+    return PlanTopology(rooms[0].key, len(rooms), tuple(verdict for _, verdict in verdicts))
+
+
+def _verdict(
+    engine: DomainDecisions, found: PlacementTarget, room: DomainRoom, now: datetime
+) -> tuple[Harm, DomainVerdict]:
+    """Return the harm of the decision in a domain, and the report on the domain."""
+    decision, second = engine.decide_in(found, room.number, now), seconds(now)
+    units, _ = engine.units(for_group=True, now=second)
+    harm = None if decision.chosen is None else engine.harm(decision.chosen, units, second)
+    verdict = DomainVerdict(
+        name=room.name,
+        chosen=room.chosen,
+        nodes=room.nodes,
+        free=room.free,
+        capacity=room.most,
+        outcome=decision.outcome,
+        harm=None if harm is None else plan_harm(harm),
+        message=_message(decision),
+    )
+    return harm or _NONE, verdict
+
+
+def _message(decision: Decision) -> str:
+    """Return why a domain is refused, or what has to go first; empty if it is free."""
+    if decision.awaited:
+        return f"once {len(decision.awaited)} leaving pods have gone"
+    if decision.outcome in _ORDER:
+        return ""
+    refusals = decision.refusals if decision.obstacles is None else decision.obstacles.refusals
+    said = "" if refusals is None else refusals._replace(domains="").sentence
+    return " ".join(filter(None, (decision.why, said)))
 
 
 class Engine(PlanningState):

@@ -27,9 +27,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from tests.support.waiting import PATIENCE_SECONDS
 
-from podium.runtime.limits import Limits, Load
 from podium.runtime.listener import listen
-from podium.runtime.messages import REFUSALS, Route, Tally
+from podium.runtime.messages import REFUSALS, Limits, Load, Route, Tally
 from podium.runtime.server import HTTPServer
 
 ADDRESS = "127.0.0.1"

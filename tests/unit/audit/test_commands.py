@@ -3,7 +3,7 @@
 import pytest
 
 from podium.api.findings import ObjectRef
-from podium.rules.audit.commands import delete
+from podium.rules.commands import delete
 
 
 @pytest.mark.parametrize(

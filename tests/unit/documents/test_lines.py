@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from podium.documents.document import Lines
 from podium.documents.jsondoc import end_of_value
-from podium.documents.lines import Lines
 
 INDENTED = b"""\xef\xbb\xbf
 {

@@ -8,8 +8,8 @@ import yaml
 
 from podium.api.core import Pod
 from podium.documents.document import Document, ReadError
-from podium.documents.nulls import without_null_entries
 from podium.documents.split import split
+from podium.documents.yamledit import without_null_entries
 
 META = {"name": "p", "labels": {"a": None, "b": "c"}, "annotations": {"d": None}}
 RESOURCES = {"requests": {"nvidia.com/gpu": None, "cpu": 1}, "limits": None}

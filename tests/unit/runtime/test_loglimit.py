@@ -1,6 +1,6 @@
 """The limit of log lines: a few of each kind in a period, and the number of those left out."""
 
-from podium.runtime.loglimit import Seldom
+from podium.runtime.logs import Seldom
 
 
 def test_lines_beyond_the_limit_are_counted_until_the_next_period() -> None:

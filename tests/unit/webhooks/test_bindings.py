@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from podium.errors import PodiumError
-from podium.runtime.loglimit import LINES_A_MINUTE, Seldom
+from podium.runtime.logs import LINES_A_MINUTE, Seldom
 from podium.runtime.messages import HTTPRequest, HTTPResponse, text_response
 from podium.webhooks.bindings import PATH, READS, BindingRequest, Bindings, decode, refusal_of
 from podium.webhooks.envelope import ReviewError

@@ -19,7 +19,7 @@ from tests.support.webhooks.reviews import asked
 from podium.api.groups import GROUP_LABEL
 from podium.rules.policy import Allowance, Policy
 from podium.runtime import logs
-from podium.runtime.limits import Limits
+from podium.runtime.messages import Limits
 from podium.runtime.metrics import new_registry
 from podium.webhooks.handlers import ADMISSION, ADMISSION_BYTES, CONVERSION, CONVERSION_BYTES, Handlers
 from podium.webhooks.metrics import WebhookMetrics

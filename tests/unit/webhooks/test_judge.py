@@ -29,8 +29,8 @@ from podium.api.groups import GROUP_LABEL
 from podium.cluster.state import ClusterState
 from podium.rules import podiumrules
 from podium.rules.context import Operation, Profile
+from podium.rules.podiumrule import WriteTarget
 from podium.rules.policy import Allowance, Policy, RuleLevel
-from podium.rules.target import WriteTarget
 from podium.rules.webhook import PARITY, AdmissionPhase
 
 VERSIONS = ("v1alpha2", "v1beta1")

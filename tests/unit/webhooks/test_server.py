@@ -20,9 +20,8 @@ from tests.support.webhooks.client import ADDRESS, LOOPS, Served, post, restored
 from podium.api.durations import seconds
 from podium.errors import PodiumError
 from podium.runtime import logs
-from podium.runtime.limits import Limits, RequestBudget
 from podium.runtime.listener import listen
-from podium.runtime.messages import HTTPRequest, HTTPResponse, Route
+from podium.runtime.messages import HTTPRequest, HTTPResponse, Limits, RequestBudget, Route
 from podium.runtime.server import HTTPServer
 
 JSON = "application/json"

@@ -17,9 +17,8 @@ from podium import jsontext
 from podium.api.core import PODIUM_SCHEDULER
 from podium.errors import PodiumError
 from podium.kube.timeouts import within
-from podium.runtime.limits import RequestBudget
-from podium.runtime.loglimit import Seldom
-from podium.runtime.messages import JSON, HTTPRequest, HTTPResponse, Route, text_response
+from podium.runtime.logs import Seldom
+from podium.runtime.messages import JSON, HTTPRequest, HTTPResponse, RequestBudget, Route, text_response
 from podium.webhooks.envelope import UNREADABLE, ReviewError, admission, denial, unwrap
 
 PATH = "/binding"

@@ -25,11 +25,18 @@ from podium.cluster.reader import ClusterReader
 from podium.kube.timeouts import within
 from podium.rules.admission import Verdict
 from podium.rules.context import Profile
-from podium.rules.target import AdmissionPhase
+from podium.rules.podiumrule import AdmissionPhase
 from podium.rules.webhook import NO_OPINION, review_phase
-from podium.runtime.limits import RequestBudget
-from podium.runtime.loglimit import LINES_A_MINUTE, Seldom
-from podium.runtime.messages import JSON, RETRY, HTTPRequest, HTTPResponse, Route, text_response
+from podium.runtime.logs import LINES_A_MINUTE, Seldom
+from podium.runtime.messages import (
+    JSON,
+    RETRY,
+    HTTPRequest,
+    HTTPResponse,
+    RequestBudget,
+    Route,
+    text_response,
+)
 from podium.webhooks.conversion import convert_review
 from podium.webhooks.envelope import ReviewError, peek_identity, refusal
 from podium.webhooks.metrics import REFUSED, WebhookMetrics, outcome

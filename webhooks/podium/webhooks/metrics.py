@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from podium.api.findings import Severity
 from podium.rules import podiumrules
 from podium.rules.admission import Verdict
-from podium.rules.target import AdmissionPhase, WriteTarget
+from podium.rules.podiumrule import AdmissionPhase, WriteTarget
 from podium.rules.webhook import PARITY, PARITY_RULES
 from podium.runtime.messages import REFUSALS
 from podium.runtime.metrics import ScrapedMetric, from_zero

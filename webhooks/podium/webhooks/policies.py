@@ -21,9 +21,8 @@ from podium.api import priority
 from podium.api.groups import GROUP_LABEL
 from podium.groups.trees import MAX_TEMPLATES
 from podium.rules import gang, podiumrules
-from podium.rules.podiumrule import OwnRule
+from podium.rules.podiumrule import AdmissionPhase, OwnRule
 from podium.rules.policy import Policy, RuleLevel
-from podium.rules.target import AdmissionPhase
 from podium.webhooks import cel
 from podium.webhooks.registration import (
     LABELS,

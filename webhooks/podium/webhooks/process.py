@@ -32,9 +32,9 @@ from podium.rules.context import Profile
 from podium.rules.policy import Policy
 from podium.runtime import health, logs
 from podium.runtime import metrics as service_metrics
-from podium.runtime.limits import Limits
 from podium.runtime.listener import LOOPBACK, listen
-from podium.runtime.loglimit import LINES_A_MINUTE, Seldom
+from podium.runtime.logs import LINES_A_MINUTE, Seldom
+from podium.runtime.messages import Limits
 from podium.runtime.server import HTTPServer
 from podium.runtime.signals import Stop, stopping
 from podium.webhooks.bindings import Bindings

@@ -22,9 +22,8 @@ from podium.groups import autogroups
 from podium.rules import gang, podiumrules, reserved
 from podium.rules.admission import KINDS
 from podium.rules.context import Operation
-from podium.rules.podiumrule import OwnRule
+from podium.rules.podiumrule import AdmissionPhase, OwnRule, WriteTarget
 from podium.rules.policy import Policy, RuleLevel
-from podium.rules.target import AdmissionPhase, WriteTarget
 from podium.rules.webhook import PARITY
 from podium.webhooks import cel
 

@@ -21,7 +21,7 @@ from podium.groups.autogroups import AUTO_LABEL, JOBSET_INDEX, TREE_LABEL
 from podium.groups.inferred import JOBSET_NAME, JOBSET_ROLE, LWS_GROUP, LWS_NAME
 from podium.rules.admission import Verdict
 from podium.rules.context import Operation, Request
-from podium.rules.target import AdmissionPhase
+from podium.rules.podiumrule import AdmissionPhase
 from podium.text import cut
 from podium.webhooks.envelope import UNREADABLE, Asked, ReviewError, respond, unwrap
 

@@ -14,7 +14,7 @@ from podium.api.groups import PodGroup
 from podium.api.priority import SYSTEM_CLASSES, newer_default, resolve
 from podium.groups.divergence import Divergence, doubt, policy_sentence, sentence
 from podium.groups.messages import ServerInfo, because, consequence, policy_consequence
-from podium.planner.preemption.unitrules import preemption_priority_of, unit_rule
+from podium.planner.preemption.units import preemption_priority_of, unit_rule
 from podium.planner.semantics import Semantics
 from podium.planner.settings import DivergencePolicy, Settings
 

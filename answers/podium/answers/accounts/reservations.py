@@ -26,8 +26,8 @@ from podium.documents.reading import Known
 from podium.planner.engine import Engine
 from podium.planner.preemption.intents import LATE_SECONDS, is_leaving, preempts, stored_nomination
 from podium.planner.preemption.target import PlacementTarget
-from podium.rules.audit.commands import delete_pods
 from podium.rules.audit.gangs import amount_text
+from podium.rules.commands import delete_pods
 from podium.text import SHOWN, count, listed, some
 
 RESERVED_NODE = "NodeReserved"

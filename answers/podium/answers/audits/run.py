@@ -35,9 +35,9 @@ from podium.groups.divergence import Divergence
 from podium.groups.inferred import role
 from podium.groups.stablenames import lasting_name
 from podium.rules.audit.gangs import GANG_TOO_FEW_PODS
-from podium.rules.audit.lastwave import GANG_LAST_WAVE
 from podium.rules.audit.survey import AuditFinding, Survey, is_populated
 from podium.rules.audit.table import CHECKS, AuditCheck, Part, unknown_rule
+from podium.rules.lastwave import GANG_LAST_WAVE
 from podium.text import count
 
 # The Kubernetes minor versions that the rules know.

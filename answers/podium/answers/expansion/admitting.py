@@ -21,7 +21,7 @@ from podium.documents.document import Document
 from podium.groups import autogroups
 from podium.rules import webhook
 from podium.rules.admission import Operation, Profile, Request, review
-from podium.rules.target import AdmissionPhase
+from podium.rules.podiumrule import AdmissionPhase
 
 
 class AddedAdmission:

@@ -14,7 +14,7 @@ from podium.cli.render.html import section, table, text, whole
 from podium.cli.render.text import Layout
 from podium.cli.render.threat import amount
 from podium.cli.render.whatif_words import PageOrigin, caveats, harm_words, rules_line
-from podium.planner.preemption.moves import Defragmentation, DomainMoves, Freeing, UnitMove
+from podium.planner.preemption.emptying import Defragmentation, DomainMoves, Freeing, UnitMove
 from podium.text import accelerator_time, count, some, visible
 
 # Maximum lengths of the lists in the table, and on the page; docs/whatif.md states these numbers.

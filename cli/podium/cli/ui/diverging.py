@@ -6,6 +6,7 @@ from podium.cli.render.html import text, tiles
 from podium.cli.render.page import findings_section, groups_section, left_out_section
 from podium.cli.render.words import group_name
 from podium.cli.ui.frame import Here, PageContext, object_link, page
+from podium.rules import podiumrules
 from podium.rules.audit import classes, divergent, groups, members, neighbours
 from podium.rules.audit.table import RULES
 from podium.text import count
@@ -15,7 +16,7 @@ ABOUT = (
     divergent.POD_PRIORITY_DIFFERS,
     divergent.PREEMPTION_POLICY_DIFFERS,
     members.POD_OLDER_THAN_GROUP,
-    groups.GROUP_UNLIKE_TEMPLATE,
+    podiumrules.GROUP_UNLIKE_TEMPLATE,
     groups.TEMPLATE_PRIORITIES_DIFFER,
     classes.CLASS_VALUE_CHANGED,
     neighbours.KUEUE_PRIORITY_DIFFERS,

@@ -34,9 +34,8 @@ from podium.cli.ui.planning import (
 )
 from podium.cli.ui.reading import Clock, ClusterSource, SourceCache
 from podium.errors import PodiumError
-from podium.runtime.limits import Limits
 from podium.runtime.listener import listen
-from podium.runtime.messages import HTTPRequest, HTTPResponse, Route
+from podium.runtime.messages import HTTPRequest, HTTPResponse, Limits, Route
 from podium.runtime.server import HTTPServer
 
 # A form contains a manifest, percent-encoded.

@@ -9,8 +9,8 @@ from podium.api.reads import Kind
 from podium.cluster.reader import ClusterReader
 from podium.groups.divergence import Divergence, DivergenceCause, policy_sentence, sentence
 from podium.groups.messages import ServerInfo, because, consequence, policy_consequence
-from podium.rules.audit.commands import delete, delete_pods, recreate, templates_of
 from podium.rules.audit.survey import AuditFinding, Survey
+from podium.rules.commands import delete, delete_pods, recreate, templates_of
 from podium.rules.rule import Rule
 
 # Returns the distinct topmost controllers of pods.

@@ -1,6 +1,6 @@
 """Rules about a gang's size: minCount compared with the existing pods, and with the existing nodes."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from shlex import quote
 from typing import NamedTuple
@@ -13,8 +13,9 @@ from podium.api.podrequests import CPU
 from podium.api.reads import Kind
 from podium.groups.messages import not_counting
 from podium.rules.audit.capacity import MILLI, Shortfall
-from podium.rules.audit.commands import delete, resource
 from podium.rules.audit.survey import AuditFinding, Survey
+from podium.rules.commands import delete, resource
+from podium.rules.lastwave import last_wave_finding, short_gangs
 from podium.rules.rule import Rule
 from podium.text import count, listed
 
@@ -151,3 +152,28 @@ def amount_text(resource: str, amount: int) -> str:
         if whole >= 2**power and whole % 2**power == 0:
             return f"{whole >> power:,}{unit}"
     return f"{whole:,}"
+
+
+def gang_last_wave(survey: Survey) -> Iterator[AuditFinding]:
+    """Find gangs of Jobs whose last wave is smaller than minCount, unless the pods of that wave exist."""
+    short = list(short_gangs(survey.view, survey.view.owners, survey.minor))
+    live = _live_pods(survey, {ref for gang in short for ref in gang.owners})
+    members = {each.key: each.live for each in survey.groups} if short else {}
+    for gang in short:
+        own = sum(live[ref] for ref in gang.owners)
+        others = max(0, members.get(gang.key, 0) - own) if gang.key is not None else 0
+        left = sum(member.run.left for member in gang.members)
+        started = own or any(member.run.succeeded for member in gang.members)
+        # The rules about too few pods report a gang that cannot start, or whose last pods wait.
+        if own >= left or gang.final() + others >= gang.least or not (started or gang.wave(0) >= gang.least):
+            continue
+        yield AuditFinding(last_wave_finding(gang))
+
+
+def _live_pods(survey: Survey, owners: set[ObjectRef]) -> Counter[ObjectRef]:
+    """Return the number of live pods of some owners."""
+    live: Counter[ObjectRef] = Counter()
+    for pod in survey.view.pods.values() if owners else ():
+        if not pod.finished:
+            live.update(ref for ref in survey.chain(pod) if ref in owners)
+    return live

@@ -1,19 +1,19 @@
 """Rules about PodGroups and Workloads as stored: absent, leaving, unlike their template, unusable."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from podium.api import v1alpha1
 from podium.api.findings import Severity
-from podium.api.groups import NATIVE_GROUP, DisruptionMode, PodGroup, Template
+from podium.api.groups import NATIVE_GROUP, DisruptionMode
 from podium.api.membership import GroupKey
 from podium.api.minors import served_versions
 from podium.api.priority import HIGHEST_USER_PRIORITY, SYSTEM_CLASSES
 from podium.api.reads import Kind
 from podium.groups.planned import group_creator
-from podium.rules.audit.commands import delete
 from podium.rules.audit.survey import AuditFinding, Survey
-from podium.rules.audit.templates import unresolved
+from podium.rules.commands import delete
+from podium.rules.podiumchecks import differences, unresolved
+from podium.rules.podiumrules import BASIC_WITH_GROUP_DISRUPTION, GROUP_UNLIKE_TEMPLATE, SYSTEM_CLASS_ON_GROUP
 from podium.rules.rule import Rule
 from podium.text import count, listed, some
 
@@ -33,32 +33,6 @@ GROUP_TERMINATING = Rule(
     "be created. From 1.38 on new pods that reference it are refused.",
     source="kube-apiserver and controller (PodGroupProtection)",
     needs=frozenset({Kind.POD, Kind.POD_GROUP}),
-)
-GROUP_UNLIKE_TEMPLATE = Rule(
-    id="group-unlike-template",
-    severity=Severity.WARNING,
-    title="A PodGroup differs from its Workload's template",
-    why="The API server neither copies nor compares the template: a controller that omits the "
-    "class creates groups of the default class.",
-    source="KEP-5710 (controllers are expected to copy); removed check, kubernetes/kubernetes#139008",
-    needs=frozenset({Kind.POD_GROUP, Kind.WORKLOAD}),
-)
-BASIC_WITH_GROUP_DISRUPTION = Rule(
-    id="basic-with-group-disruption",
-    severity=Severity.WARNING,
-    title="A basic group is preempted as a whole",
-    why="KEP-5710 specifies that this combination is refused, but no release refuses it. One "
-    "victim then evicts members that do not depend on each other.",
-    source="KEP-5710",
-    needs=frozenset({Kind.POD_GROUP}),
-)
-SYSTEM_CLASS_ON_GROUP = Rule(
-    id="system-class-on-group",
-    severity=Severity.WARNING,
-    title="A group or template names a system-* class",
-    why=f"A group's priority is at most {HIGHEST_USER_PRIORITY:,}: the API server refuses such groups.",
-    source="kube-apiserver 1.36.3 and 1.37.0 (run): maximum of spec.priority",
-    needs=frozenset({Kind.POD_GROUP}),
 )
 V1ALPHA2_REMOVED = Rule(
     id="v1alpha2-removed",
@@ -249,34 +223,6 @@ def template_priorities_differ(survey: Survey) -> Iterator[AuditFinding]:
                     "set one priorityClassName in all templates, or create a Workload for each priority",
                 )
             )
-
-
-class Difference(NamedTuple):
-    """A field under spec in which a group differs from its template; None is unset."""
-
-    field: str
-    have: object
-    want: object
-
-
-def differences(group: PodGroup, template: Template) -> list[Difference]:
-    """Return the differences of a group from its template in fields that the template sets.
-
-    A template always sets the scheduling policy.
-    """
-    named, wanted = group.priority_class_name or None, template.priority_class_name or None
-    pairs = (
-        Difference("priorityClassName", named, wanted),
-        Difference("priority", group.priority, template.priority),
-        Difference("preemptionPolicy", group.preemption_policy, template.preemption_policy),
-        Difference("disruptionMode", group.disruption_mode, template.disruption_mode),
-        Difference("schedulingPolicy", _policy_text(group.min_count), _policy_text(template.min_count)),
-    )
-    return [each for each in pairs if each.want is not None and each.want != each.have]
-
-
-def _policy_text(min_count: int | None) -> str:
-    return "basic" if min_count is None else f"gang with minCount {min_count}"
 
 
 def _priority(class_name: str, priority: int | None) -> str:

@@ -6,8 +6,9 @@ from podium.api.core import PODIUM_SCHEDULER
 from podium.api.findings import Severity
 from podium.api.groups import GROUP_LABEL
 from podium.api.reads import Kind
-from podium.rules.audit.commands import delete_pods, templates_of
 from podium.rules.audit.survey import AuditFinding, Survey
+from podium.rules.commands import delete_pods, templates_of
+from podium.rules.podiumrules import MEMBERSHIP_CONFLICT
 from podium.rules.rule import Rule
 from podium.text import count, listed, some
 
@@ -40,14 +41,6 @@ SCHEDULER_IGNORES_GROUP = Rule(
     "the group's minimum, priority or disruption mode.",
     source="Podium: membership by label",
     needs=_MEMBERS,
-)
-MEMBERSHIP_CONFLICT = Rule(
-    id="membership-conflict",
-    severity=Severity.WARNING,
-    title="A pod's label and its field name different groups",
-    why="If the native API is served, spec.schedulingGroup is used and the label is ignored.",
-    source="Podium: membership",
-    needs=frozenset({Kind.POD}),
 )
 
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from podium.api.reads import Kind
+from podium.rules import podiumrules
 from podium.rules.audit import (
     claims,
     classes,
@@ -14,17 +15,16 @@ from podium.rules.audit import (
     gangs,
     gated,
     groups,
-    lastwave,
     members,
     neighbours,
     planned,
-    templates,
-    tolerations,
     topology,
     trees,
 )
 from podium.rules.audit.survey import AuditFinding, Survey
+from podium.rules.lastwave import GANG_LAST_WAVE
 from podium.rules.rule import Rule
+from podium.rules.tolerations import TOLERATION_CONTRADICTS, TOLERATION_UNREADABLE
 
 
 class Part(StrEnum):
@@ -91,32 +91,30 @@ CHECKS: tuple[AuditCheck, ...] = (
     AuditCheck(planned.GROUP_UNREAD, planned.group_unread, misled_by=_SELECTION),
     AuditCheck(divergent.PREEMPTION_POLICY_DIFFERS, divergent.preemption_policy_differs),
     AuditCheck(members.POD_OLDER_THAN_GROUP, members.pod_older_than_group),
-    AuditCheck(members.MEMBERSHIP_CONFLICT, members.membership_conflict),
+    AuditCheck(podiumrules.MEMBERSHIP_CONFLICT, members.membership_conflict),
     AuditCheck(gangs.GANG_TOO_FEW_PODS, gangs.gang_too_few_pods, _GROUPS, misled_by=_SELECTION),
-    AuditCheck(
-        lastwave.GANG_LAST_WAVE, lastwave.gang_last_wave, _GROUPS | _WORKLOADS | {Kind.POD}, _SELECTION
-    ),
+    AuditCheck(GANG_LAST_WAVE, gangs.gang_last_wave, _GROUPS | _WORKLOADS | {Kind.POD}, _SELECTION),
     AuditCheck(topology.GROUP_STRADDLES_DOMAINS, topology.group_straddles_domains),
-    AuditCheck(groups.GROUP_UNLIKE_TEMPLATE, groups.group_unlike_template),
-    AuditCheck(groups.BASIC_WITH_GROUP_DISRUPTION, groups.basic_with_group_disruption, _WORKLOADS),
-    AuditCheck(groups.SYSTEM_CLASS_ON_GROUP, groups.system_class_on_group, _WORKLOADS),
+    AuditCheck(podiumrules.GROUP_UNLIKE_TEMPLATE, groups.group_unlike_template),
+    AuditCheck(podiumrules.BASIC_WITH_GROUP_DISRUPTION, groups.basic_with_group_disruption, _WORKLOADS),
+    AuditCheck(podiumrules.SYSTEM_CLASS_ON_GROUP, groups.system_class_on_group, _WORKLOADS),
     AuditCheck(gated.JOB_SCHEDULING_GATED, gated.job_scheduling_gated),
     AuditCheck(gated.JOB_GANG_BY_SHAPE, gated.job_gang_by_shape, frozenset({Kind.OWNER})),
     AuditCheck(gated.COMPOSITE_GROUP_GATED, gated.composite_group_gated),
     AuditCheck(gated.COMPOSITE_KIND_GATED, gated.composite_kind_gated),
     AuditCheck(gated.COMPOSITE_TEMPLATE_GATED, gated.composite_template_gated),
     AuditCheck(trees.COMPOSITE_TOO_FEW_CHILDREN, trees.composite_too_few_children, misled_by=_SELECTION),
-    AuditCheck(trees.CHILDREN_EVICTED_SINGLY, trees.composite_child_mode),
+    AuditCheck(podiumrules.CHILDREN_EVICTED_SINGLY, trees.composite_child_mode),
     AuditCheck(gated.WORKLOAD_REF_DROPPED, gated.workload_ref_dropped, frozenset({Kind.POD, Kind.OWNER})),
     AuditCheck(classes.DEFAULT_CLASS_DUPLICATE, classes.default_class_duplicate),
     AuditCheck(classes.DEFAULT_CLASS_NEWER, classes.default_class_newer, frozenset({Kind.OWNER})),
     AuditCheck(classes.DEFAULT_CLASS_MISSING, classes.default_class_missing),
-    AuditCheck(tolerations.TOLERATION_UNREADABLE, tolerations.toleration_unreadable),
-    AuditCheck(tolerations.TOLERATION_WITHOUT_EFFECT, tolerations.toleration_without_effect),
-    AuditCheck(tolerations.TOLERATION_CONTRADICTS, tolerations.toleration_prefix),
-    AuditCheck(templates.TEMPLATE_CLASS_MISSING, templates.template_class_missing, _WORKLOADS),
-    AuditCheck(templates.TEMPLATE_PRIORITY_UNRESOLVED, templates.template_priority_unresolved, _CLASSES),
-    AuditCheck(templates.TEMPLATE_PRIORITY_WRITTEN, templates.template_priority_written),
+    AuditCheck(TOLERATION_UNREADABLE, classes.toleration_unreadable),
+    AuditCheck(classes.TOLERATION_WITHOUT_EFFECT, classes.toleration_without_effect),
+    AuditCheck(TOLERATION_CONTRADICTS, classes.toleration_prefix),
+    AuditCheck(podiumrules.TEMPLATE_CLASS_MISSING, planned.template_class_missing, _WORKLOADS),
+    AuditCheck(podiumrules.TEMPLATE_PRIORITY_UNRESOLVED, planned.template_priority_unresolved, _CLASSES),
+    AuditCheck(planned.TEMPLATE_PRIORITY_WRITTEN, planned.template_priority_written),
     AuditCheck(
         devices.SELECTOR_UNMATCHED,
         devices.selector_unmatched,

@@ -7,11 +7,13 @@ absent parent is reported only where the input has some.
 from collections.abc import Iterable, Iterator
 
 from podium.api.findings import Finding, Severity
-from podium.api.groups import DisruptionMode, PodGroup, Template, Workload
+from podium.api.groups import PodGroup
 from podium.api.reads import Kind
 from podium.cluster.reader import ClusterReader
 from podium.groups.trees import MAX_DEPTH, flaw
 from podium.rules.audit.survey import AuditFinding, Survey
+from podium.rules.podiumchecks import unlike_parents
+from podium.rules.podiumrules import CHILDREN_EVICTED_SINGLY
 from podium.rules.rule import Rule
 from podium.text import count, some
 
@@ -61,24 +63,6 @@ COMPOSITE_TOO_FEW_CHILDREN = Rule(
     source=f"{_SCHEDULER}, PreEnqueue",
     needs=_NEEDS,
 )
-CHILDREN_EVICTED_SINGLY = Rule(
-    id="composite-child-mode",
-    severity=Severity.WARNING,
-    title="A template below a composite one of mode `all` has another mode",
-    why="KEP-6012 specifies that all children of such a template have the mode `all`, but 1.37 does not "
-    "check it. The pods of the child are evicted with the whole tree in spite of their mode.",
-    source="KEP-6012",
-    needs=frozenset({Kind.WORKLOAD}),
-)
-
-
-def unlike_parents(workload: Workload) -> Iterator[tuple[str, Template]]:
-    """Yield the paths of templates that are not `all` below one that is, with the template above."""
-    for path, template in workload.templates.items():
-        above = workload.templates.get(path.rpartition(".")[0])
-        whole = above is not None and above.disruption_mode is DisruptionMode.POD_GROUP
-        if above is not None and whole and template.disruption_mode is not DisruptionMode.POD_GROUP:
-            yield path, above
 
 
 def unknown_tree_findings(view: ClusterReader, groups: Iterable[PodGroup]) -> Iterator[Finding]:

@@ -35,15 +35,17 @@ from podium.cel.nodes import SelectorCompileError
 from podium.planner.arrays import Bools, Int32s, Int64s, Rows, grown
 from podium.planner.deadline import NEVER, UnansweredDecisionError
 from podium.planner.devices.allocator import Allocator
-from podium.planner.devices.alternatives import (
-    ALTERNATIVES_WEIGHT,
-    BEST_ALTERNATIVES,
-    alternative_points,
-)
 from podium.planner.devices.errors import AllocationError, UnansweredAllocationError
 from podium.planner.devices.gates import default_gates
 from podium.planner.devices.inventory import drivers_devices
-from podium.planner.devices.needs import ClaimNeed, ExtendedNeed, extended_claim_need
+from podium.planner.devices.needs import (
+    ALTERNATIVES_WEIGHT,
+    BEST_ALTERNATIVES,
+    ClaimNeed,
+    ExtendedNeed,
+    alternative_points,
+    extended_claim_need,
+)
 from podium.planner.devices.plannedclaims import (
     ANYWHERE,
     AssumedClaim,

@@ -9,8 +9,10 @@ one whose priority is one above the unit's.
 """
 
 from collections.abc import Iterator
+from enum import StrEnum
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from podium.api.podrequests import is_device
@@ -19,8 +21,7 @@ from podium.groups.topology import preferred_topology
 from podium.groups.trees import lineage
 from podium.planner.arrays import Bools, Int64s, Rows
 from podium.planner.preemption.harm import Harm, harm
-from podium.planner.preemption.moves import StayingUnit
-from podium.planner.preemption.outcome import full_name
+from podium.planner.preemption.outcome import PlanHarm, full_name
 from podium.planner.preemption.planningstate import PlanningState
 from podium.planner.preemption.protection import is_mirror, of_daemon_set
 from podium.planner.preemption.topology import Topology
@@ -28,6 +29,92 @@ from podium.planner.preemption.unitarrays import NO_UNIT
 from podium.planner.preemption.units import Units
 from podium.planner.scores import SCORED_RESOURCES
 from podium.planner.snapshot import Snapshot
+
+# The answer of `defragment` as values, free of the snapshot's rows; the field names are those of the JSON.
+#
+# A domain is all nodes with one value of a label. It is free once no pod is left there but those that belong
+# to its nodes: pods of DaemonSets and mirrors of static pods.
+
+
+class Freeing(StrEnum):
+    """Whether moves free a domain."""
+
+    MOVABLE = "Movable"
+    # A unit finds no room elsewhere.
+    DOES_NOT_FIT = "DoesNotFit"
+    # A pod may not be evicted.
+    BLOCKED = "Blocked"
+    # So many domains were tried before it that the search ended.
+    NOT_TRIED = "NotTried"
+
+
+class MovedPod(msgspec.Struct, frozen=True):
+    """A pod of a moved unit: the node it runs on, and the node with room for it."""
+
+    name: str
+    node: str
+    to: str
+
+
+class UnitMove(msgspec.Struct, frozen=True, kw_only=True):
+    """A unit that is evicted and placed elsewhere, and the harm of its eviction.
+
+    `violations` are pods beyond what budgets allow if all units of the domain are evicted, the most important
+    first.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    priority: int
+    pods: tuple[MovedPod, ...]
+    acceleratorSeconds: int
+    violations: int
+
+
+class StayingUnit(msgspec.Struct, frozen=True):
+    """A unit, or a pod, that keeps a domain from being free."""
+
+    kind: str
+    namespace: str
+    name: str
+    reason: str
+
+
+class DomainMoves(msgspec.Struct, frozen=True, kw_only=True):
+    """The moves that free a domain, or why none do.
+
+    `frees` is the free room of its nodes afterwards, in milli cpu and units. `fills` are domains that were
+    free and take a moved pod. `harm` is that of all evictions, None for a blocked domain. `message` is for a
+    person.
+    """
+
+    name: str
+    outcome: Freeing
+    nodes: int
+    frees: dict[str, int]
+    harm: PlanHarm | None = None
+    moves: tuple[UnitMove, ...] = ()
+    fills: tuple[str, ...] = ()
+    stays: tuple[StayingUnit, ...] = ()
+    message: str = ""
+
+
+class Defragmentation(msgspec.Struct, frozen=True, kw_only=True):
+    """The domains of a label: their `count`, the names of those that are `free`, and the best of the others.
+
+    Of the `candidates`, whose units may all be evicted, so many were `tried`, and `movable` can be freed. The
+    search ends when enough of them are found.
+    """
+
+    key: str
+    count: int
+    candidates: int
+    tried: int
+    movable: int
+    free: tuple[str, ...]
+    domains: tuple[DomainMoves, ...]
+
 
 _RESERVED = "node {} is reserved for it"
 _STUCK = "it is being deleted, and its node has not confirmed that for long"

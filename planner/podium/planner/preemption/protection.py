@@ -39,9 +39,9 @@ from podium.groups.trees import flaw
 from podium.planner.semantics import Semantics
 from podium.planner.settings import Settings
 from podium.planner.snapshot import Problem
-from podium.rules.audit.classes import CLASS_MISSING, class_ref
-from podium.rules.audit.commands import create_class
-from podium.rules.audit.tolerations import unreadable
+from podium.rules.audit.classes import CLASS_MISSING
+from podium.rules.commands import class_ref, create_class
+from podium.rules.tolerations import unreadable
 from podium.text import listed
 
 DAEMON_SET = ("apps/v1", "DaemonSet")

@@ -10,8 +10,7 @@ from podium.planner.preemption.capacity import place_packed
 from podium.planner.preemption.deviceplacement import device_attempts
 from podium.planner.preemption.domain import DomainPlan
 from podium.planner.preemption.domainsearch import DomainSearch
-from podium.planner.preemption.parts import part_refusals, place_pods
-from podium.planner.preemption.slices import slice_refusals
+from podium.planner.preemption.parts import part_refusals, place_pods, slice_refusals
 from podium.planner.preemption.target import PlacementTarget
 from podium.planner.preemption.units import Units
 from podium.planner.semantics import Semantics

@@ -16,16 +16,18 @@ Their room counts as free already, for as long as `terminating` says. kube-sched
 like others.
 """
 
-from collections.abc import Callable, Hashable, Iterable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from podium.api.groups import PODIUM_GROUP, CompositeGroup, PodGroup
+from podium.api.core import PriorityClass
+from podium.api.groups import PODIUM_GROUP, CompositeGroup, DisruptionMode, PodGroup
 from podium.api.membership import GroupKey, key_of
+from podium.api.priority import resolve
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Child, ClusterReader
-from podium.groups.trees import leaves
+from podium.groups.trees import leaves, lineage, whole_group
 from podium.planner.arrays import Bools, Rows
 from podium.planner.deadline import NEVER, Deadline
 from podium.planner.preemption.intents import free_until
@@ -39,10 +41,70 @@ from podium.planner.preemption.protection import (
     unknown_tree,
 )
 from podium.planner.preemption.unitarrays import NO_UNIT, UnitArrays
-from podium.planner.preemption.unitrules import UnitRule, preemption_priority_of, root_of, whole_of
 from podium.planner.progress import NO_CHECKPOINT, checkpoint
+from podium.planner.semantics import Semantics
 from podium.planner.settings import Settings
 from podium.planner.snapshot import Snapshot
+
+# The rules by which running pods form units, with their groups and roots, and the priority of a group.
+#
+# They differ between Podium, the releases of kube-scheduler, and pods and groups as preemptors.
+
+# An annotation on a Podium group names the class at whose priority it may be preempted.
+PREEMPTION_CLASS = f"{PODIUM_GROUP}/preemption-priority-class"
+
+
+class UnitRule(NamedTuple):
+    """The rule by which running pods are grouped into units, and by which units are protected.
+
+    `grouped`: a group of mode PodGroup is one unit. `member_priority`: members of the other groups count with
+    the group's priority. `member_rank`: they rank as groups do. `protects`: tolerations, namespaces and
+    schedulers protect pods, and leaving pods count as gone (the rules of the spec and of Podium).
+    """
+
+    grouped: bool
+    member_priority: bool
+    member_rank: bool
+    protects: bool
+
+
+def unit_rule(semantics: Semantics, *, for_group: bool) -> UnitRule:
+    """Return the rule for the victims of a pod, or of a group.
+
+    1.36 knows groups only if the preemptor is one, and uses the pods' own priorities in mode Pod.
+    """
+    if semantics is Semantics.KEP:
+        return UnitRule(grouped=True, member_priority=True, member_rank=False, protects=True)
+    if semantics is Semantics.V1_37:
+        return UnitRule(grouped=True, member_priority=True, member_rank=True, protects=False)
+    knows_groups = semantics is Semantics.V1_36 and for_group
+    return UnitRule(grouped=knows_groups, member_priority=False, member_rank=knows_groups, protects=False)
+
+
+def preemption_priority_of(group: Child, settings: Settings, classes: Mapping[str, PriorityClass]) -> int:
+    """Return the priority that a preemptor of a group must exceed, if the rule protects units.
+
+    The priorities of its pods are ignored under every divergence policy (KEP-5710).
+    """
+    priority = group.priority or 0
+    if settings.preemption_priority and not group.native:
+        named = (group.metadata.annotations or {}).get(PREEMPTION_CLASS)
+        found = resolve(classes, named) if named else None
+        priority = max(priority, found.value) if found is not None else priority
+    return priority
+
+
+def root_of(view: ClusterReader, group: Child, semantics: Semantics) -> Child:
+    """Return the root of a group's tree, or the group itself if it is in none."""
+    return lineage(view, group).root if group.composite and semantics.knows_trees else group
+
+
+def whole_of(view: ClusterReader, group: PodGroup, semantics: Semantics) -> Child | None:
+    """Return the group that is evicted as a whole with a group, None if each pod is a unit."""
+    if group.composite and semantics.knows_trees:
+        return whole_group(view, group)
+    return group if group.disruption_mode is DisruptionMode.POD_GROUP else None
+
 
 # An annotation on a group of mode PodGroup: "true" lets its members above minCount be evicted one by one.
 SHRINK = f"{PODIUM_GROUP}/shrink-to-min-count"

@@ -40,8 +40,7 @@ from podium.groups.topology import (
     SPREAD_TOPOLOGY,
 )
 from podium.planner.preemption.grouptarget import PREEMPT_FOR_ALL
-from podium.planner.preemption.unitrules import PREEMPTION_CLASS
-from podium.planner.preemption.units import SHRINK
+from podium.planner.preemption.units import PREEMPTION_CLASS, SHRINK
 from podium.planner.progress import CHECKPOINT
 from podium.schedulerplugin.live.keepdevices import transform_devices
 from podium.schedulerplugin.live.sharing import Sharing

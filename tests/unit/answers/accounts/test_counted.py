@@ -18,7 +18,7 @@ from podium.groups.divergence import measure_divergence
 from podium.groups.messages import ServerInfo
 from podium.planner import Engine, Settings
 from podium.planner.preemption.target import PlacementTarget
-from podium.planner.preemption.unitrules import PREEMPTION_CLASS
+from podium.planner.preemption.units import PREEMPTION_CLASS
 from podium.planner.semantics import Semantics
 from podium.planner.settings import DivergencePolicy
 

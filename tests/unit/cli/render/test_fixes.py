@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from podium.api.findings import ObjectRef
 from podium.cli.render.html import fix_markup
-from podium.rules.audit.commands import create_class, delete, delete_pods, recreate
+from podium.rules.commands import create_class, delete, delete_pods, recreate
 from podium.text import visible
 
 DEPLOYMENT = ObjectRef("apps/v1", "Deployment", "a", "web")

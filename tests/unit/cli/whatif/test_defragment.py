@@ -16,7 +16,7 @@ from podium.cli.main import command
 from podium.cli.render import defragment as faces
 from podium.cli.render.text import Layout
 from podium.cli.render.whatif_words import PageOrigin
-from podium.planner.preemption.moves import (
+from podium.planner.preemption.emptying import (
     Defragmentation,
     DomainMoves,
     Freeing,

@@ -10,7 +10,7 @@ from podium.cli.main import command
 from podium.cli.render import defragment, threat, whatif_page, whatif_table
 from podium.cli.render.pictures import planpicture
 from podium.planner.preemption.outcome import Outcome
-from podium.planner.preemption.unitrules import PREEMPTION_CLASS
+from podium.planner.preemption.units import PREEMPTION_CLASS
 from podium.planner.semantics import Semantics
 from podium.text import SHOWN
 

@@ -9,9 +9,8 @@ from tests.support.calling import Podium, calling
 from podium.answers.schedulersettings import of_scheduler
 from podium.api.schedulable import SCHEDULING_READS
 from podium.cli.config.whatiffile import read_settings
-from podium.documents.clusterinfo import ClusterInfo
+from podium.documents.clusterinfo import ClusterInfo, SchedulerFile, of_config_map
 from podium.documents.load import load_state
-from podium.documents.schedulerfile import SchedulerFile, of_config_map
 from podium.documents.split import split
 from podium.ops.dump import DumpRecorder, lines
 from podium.ops.share import pseudonyms

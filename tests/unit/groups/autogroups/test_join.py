@@ -22,8 +22,8 @@ from tests.support.rules.scene import cluster, profile
 from tests.support.webhooks.reviews import PODIUM, Answer, ask, mutate, validate
 
 from podium.rules.context import Profile
+from podium.rules.podiumrule import AdmissionPhase
 from podium.rules.policy import Policy, RuleLevel
-from podium.rules.target import AdmissionPhase
 
 UNSERVED = profile(rules="podium", served=False)
 INHERIT = profile(rules="podium", policy=Policy(levels={"member-priority": RuleLevel.INHERIT}))

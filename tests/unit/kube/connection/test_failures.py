@@ -12,8 +12,7 @@ from tests.support.connection.fake import Fake, serving
 from tests.support.webhooks import pki
 
 from podium.errors import PodiumError
-from podium.kube.connection import connect
-from podium.kube.connectionerrors import no_connection
+from podium.kube.connection import connect, no_connection
 from podium.kube.discovery import discover
 
 # Whether the kubeconfig trusts the signer, the name, the hours from now; the message.

@@ -14,7 +14,7 @@ from podium.api.schedulable import SCHEDULING_READS
 from podium.cli.inputs import Loaded
 from podium.cli.kubeoptions import KubeOptions
 from podium.cli.live import load_live
-from podium.documents.schedulerfile import PATH
+from podium.documents.clusterinfo import PATH
 from podium.errors import PodiumError
 from podium.kube import connection
 from podium.kube.connection import connect

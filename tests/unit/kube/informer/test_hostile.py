@@ -15,8 +15,8 @@ from podium.api.reads import FOLLOWED, Read, Reads
 from podium.api.schedulable import SCHEDULING_READS
 from podium.cluster.state import ClusterState, Readable
 from podium.controllers.keep import transform as for_controller
+from podium.kube.connection import LONGEST_LINE
 from podium.kube.discovery import Served
-from podium.kube.lines import LONGEST_LINE
 from podium.kube.reading import Keep
 from podium.kube.reflector import Reflector, whole
 from podium.schedulerplugin.live.keep import transform as for_scheduler

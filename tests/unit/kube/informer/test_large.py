@@ -13,8 +13,7 @@ from tests.support.informer.history import bookmark
 from tests.support.informer.hostile import CASES, pod
 
 from podium.api.reads import Kind
-from podium.kube.connection import LONGEST_ANSWER, TooLargeError, connect
-from podium.kube.lines import LONGEST_LINE, LineSplitter
+from podium.kube.connection import LONGEST_ANSWER, LONGEST_LINE, LineSplitter, TooLargeError, connect
 from podium.kube.paging import PAGE_BYTES, Pager
 
 PODS = "/api/v1/pods"

@@ -18,7 +18,7 @@ from podium.api.devices import Allocation
 from podium.planner.deadline import NEVER
 from podium.planner.devices import AllocationError, DeviceUsage, Gates, default_gates
 from podium.planner.devices import allocator as entry
-from podium.planner.devices.counting import CountOutcome
+from podium.planner.devices.allocator import CountOutcome
 from podium.planner.devices.inventory import PoolID
 from podium.planner.devices.nodeview import NodeView
 from podium.planner.devices.requests import Demand, DeviceNeed

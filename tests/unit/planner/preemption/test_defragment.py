@@ -25,7 +25,7 @@ from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.errors import PodiumUsageError
 from podium.groups.topology import SLICE_SIZE, SLICE_TOPOLOGY
 from podium.planner.preemption.defragment import MOST_TRIED
-from podium.planner.preemption.moves import Defragmentation, DomainMoves, Freeing
+from podium.planner.preemption.emptying import Defragmentation, DomainMoves, Freeing
 from podium.planner.preemption.units import SHRINK
 from podium.planner.settings import Budgets
 

@@ -30,7 +30,7 @@ from podium.cluster.state import ClusterState
 from podium.errors import PodiumError
 from podium.planner.engine import Engine
 from podium.planner.preemption.outcome import Plan
-from podium.planner.preemption.unitrules import PREEMPTION_CLASS
+from podium.planner.preemption.units import PREEMPTION_CLASS
 from podium.planner.scores import UPSTREAM
 from podium.planner.semantics import Semantics
 from podium.planner.settings import WEIGHTS, Budgets, DivergencePolicy, Settings

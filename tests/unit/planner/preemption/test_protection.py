@@ -11,7 +11,7 @@ from podium.cluster.state import ClusterState
 from podium.planner.preemption.protection import class_findings, protected
 from podium.planner.semantics import Semantics
 from podium.planner.settings import Settings
-from podium.rules.audit.tolerations import unreadable
+from podium.rules.tolerations import unreadable
 
 GOLD = PriorityClass(metadata=ObjectMeta(name="gold"), value=100)
 CLASSES = {"gold": GOLD}

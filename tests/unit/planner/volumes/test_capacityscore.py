@@ -17,7 +17,7 @@ from tests.support.volumes.manifests import (
     volume,
 )
 
-from podium.planner.volumes.capacityscore import (
+from podium.planner.volumes.delayed import (
     MOST_FREE,
     CapacityShape,
     StorageDemand,

@@ -2,7 +2,7 @@
 
 import gc
 
-from podium.runtime.garbagecollector import short_collections
+from podium.schedulerplugin.live.process import short_collections
 
 
 def test_a_full_collection_visits_only_what_is_new() -> None:

@@ -44,6 +44,11 @@ def recreate(owners: Sequence[ObjectRef]) -> str:
     return "; ".join(parts + more)
 
 
+def class_ref(name: str) -> ObjectRef:
+    """Return the identity of a PriorityClass, whether it exists or not."""
+    return ObjectRef("scheduling.k8s.io/v1", "PriorityClass", "", name)
+
+
 def create_class(name: str, value: str) -> str:
     """Return the command that creates a PriorityClass."""
     return f"kubectl create priorityclass {quote(name)} {quote(f'--value={value}')}"

@@ -1,4 +1,4 @@
-"""A rule about Jobs that run in waves: the last pods of a gang may be fewer than its minCount.
+"""The rule about Jobs that run in waves: the last pods of a gang may be fewer than its minCount.
 
 A Job of 5 completions and parallelism 4 runs 4 pods, and 1 pod when these have ended. Finished pods do not
 count toward minCount, so a gang of 4 holds the last pod forever. Neither kube-scheduler nor the Job
@@ -6,7 +6,6 @@ controller of Kubernetes 1.37 lowers minCount. Podium does so for the group of a
 that of a JobSet.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -17,7 +16,6 @@ from podium.api.podcreators import JobRun, JobScheduling, JobSetScheduling
 from podium.api.reads import Kind
 from podium.cluster.reader import ClusterReader
 from podium.groups.autogroups import AUTO, AUTO_LABEL, TREE_LABEL, asks
-from podium.rules.audit.survey import AuditFinding, Survey
 from podium.rules.rule import Rule
 from podium.text import count
 
@@ -47,7 +45,7 @@ class _JobMember(NamedTuple):
     run: JobRun
 
 
-class _JobGang(NamedTuple):
+class JobGang(NamedTuple):
     """A gang with Jobs: the place of its minCount in words, minCount, its members, and its key if known."""
 
     place: str
@@ -74,30 +72,15 @@ class _JobGang(NamedTuple):
         return self.wave(self.last.run.waves - 1)
 
 
-def gang_last_wave(survey: Survey) -> Iterator[AuditFinding]:
-    """Find gangs of Jobs whose last wave is smaller than minCount, unless the pods of that wave exist."""
-    short = list(_short_gangs(survey.view, survey.view.owners, survey.minor))
-    live = _live_pods(survey, {ref for gang in short for ref in gang.owners})
-    members = {each.key: each.live for each in survey.groups} if short else {}
-    for gang in short:
-        own = sum(live[ref] for ref in gang.owners)
-        others = max(0, members.get(gang.key, 0) - own) if gang.key is not None else 0
-        left = sum(member.run.left for member in gang.members)
-        started = own or any(member.run.succeeded for member in gang.members)
-        # The rules about too few pods report a gang that cannot start, or whose last pods wait.
-        if own >= left or gang.final() + others >= gang.least or not (started or gang.wave(0) >= gang.least):
-            continue
-        yield AuditFinding(_finding(gang))
-
-
 def last_waves_of(owner: PodOwner, view: ClusterReader, minor: int) -> Iterator[Finding]:
     """Yield the findings on an owner that is about to be created; its gangs have no other pods to come."""
-    for gang in _short_gangs(view, {owner.ref: owner}, minor):
+    for gang in short_gangs(view, {owner.ref: owner}, minor):
         if gang.wave(0) >= gang.least:
-            yield _finding(gang)
+            yield last_wave_finding(gang)
 
 
-def _finding(gang: _JobGang) -> Finding:
+def last_wave_finding(gang: JobGang) -> Finding:
+    """Return the finding on a gang whose last wave is smaller than minCount."""
     message = (
         f"the last wave of its pods has {count(gang.final(), 'pod')}, but minCount of {gang.place} is "
         f"{gang.least}. If the pods of a wave end together, the last ones are never scheduled."
@@ -117,7 +100,7 @@ def _finding(gang: _JobGang) -> Finding:
     return GANG_LAST_WAVE.finding(gang.last.owner.ref, field, message, fix)
 
 
-def _short_gangs(view: ClusterReader, owners: Mapping[ObjectRef, PodOwner], minor: int) -> Iterator[_JobGang]:
+def short_gangs(view: ClusterReader, owners: Mapping[ObjectRef, PodOwner], minor: int) -> Iterator[JobGang]:
     """Yield the gangs of Jobs whose last wave is smaller than minCount."""
     runs = (run for owner in owners.values() if not owner.finished for run in owner.runs.values())
     # Most clusters have no such Job, and many owners.
@@ -134,7 +117,7 @@ def _short_gangs(view: ClusterReader, owners: Mapping[ObjectRef, PodOwner], mino
             yield gang
 
 
-def _named_gangs(view: ClusterReader, members: Sequence[_JobMember], minor: int) -> Iterator[_JobGang]:
+def _named_gangs(view: ClusterReader, members: Sequence[_JobMember], minor: int) -> Iterator[JobGang]:
     """Yield the gangs that templates of Jobs name: PodGroups, and groups of a Workload of Kubernetes 1.35."""
     named: dict[tuple[GroupKey, str, str], list[_JobMember]] = {}
     for member in members:
@@ -151,13 +134,13 @@ def _named_gangs(view: ClusterReader, members: Sequence[_JobMember], minor: int)
     for (key, part, _), jobs in named.items():
         group, workload = view.groups.get(key), view.workloads.get(key)
         if not part and group is not None and group.min_count is not None:
-            yield _JobGang(str(group.ref), group.min_count, jobs, key)
+            yield JobGang(str(group.ref), group.min_count, jobs, key)
         template_of_group = workload.template(part) if part and workload is not None else None
         if workload is not None and template_of_group is not None and template_of_group.min_count is not None:
-            yield _JobGang(str(workload.ref), template_of_group.min_count, jobs)
+            yield JobGang(str(workload.ref), template_of_group.min_count, jobs)
 
 
-def _own_gangs(all_members: Sequence[_JobMember], minor: int) -> Iterator[_JobGang]:
+def _own_gangs(all_members: Sequence[_JobMember], minor: int) -> Iterator[JobGang]:
     """Yield the gangs that the controllers of Job and JobSet create for spec.scheduling."""
     asking: dict[ObjectRef, list[_JobMember]] = {}
     for member in all_members:
@@ -187,7 +170,7 @@ def _own_gangs(all_members: Sequence[_JobMember], minor: int) -> Iterator[_JobGa
 
 def _podiums_gangs(
     owners: Mapping[ObjectRef, PodOwner], all_members: Sequence[_JobMember]
-) -> Iterator[_JobGang]:
+) -> Iterator[JobGang]:
     """Yield the gangs that Podium creates for JobSets; that of a Job needs the remaining completions only."""
     asking: dict[tuple[ObjectRef, str], list[_JobMember]] = {}
     for member in all_members:
@@ -203,7 +186,7 @@ def _podiums_gangs(
     for (jobset, part), members in asking.items():
         for gang in _singly(members) if part else [members]:
             first = gang[0].run._replace(succeeded=0).wave(0) if part else sum(owners[jobset].pods.values())
-            yield _JobGang(_PODIUMS, first, gang)
+            yield JobGang(_PODIUMS, first, gang)
 
 
 def _singly(members: Iterable[_JobMember]) -> list[list[_JobMember]]:
@@ -211,7 +194,7 @@ def _singly(members: Iterable[_JobMember]) -> list[list[_JobMember]]:
     return [[member._replace(run=member.run._replace(jobs=1))] for member in members]
 
 
-def _gangs(place: str, scheduling: JobScheduling, gangs: Iterable[list[_JobMember]]) -> Iterator[_JobGang]:
+def _gangs(place: str, scheduling: JobScheduling, gangs: Iterable[list[_JobMember]]) -> Iterator[JobGang]:
     """Yield gangs with the minCount of a field, which is the number of pods of the first wave by default."""
     policy = scheduling.schedulingPolicy
     if policy is not None and policy.gang is None:
@@ -220,7 +203,7 @@ def _gangs(place: str, scheduling: JobScheduling, gangs: Iterable[list[_JobMembe
     for members in gangs:
         first = sum(member.run._replace(succeeded=0).wave(0) for member in members)
         if members:
-            yield _JobGang(place, first if least is None else least, members)
+            yield JobGang(place, first if least is None else least, members)
 
 
 def _members(owners: Mapping[ObjectRef, PodOwner]) -> Iterator[_JobMember]:
@@ -236,12 +219,3 @@ def _members(owners: Mapping[ObjectRef, PodOwner]) -> Iterator[_JobMember]:
                 # Other kinds have their pods in each wave. Pods of an unknown number may be enough.
                 lasting = JobRun(owner.pods.get(path, _MANY), 1, None, lasting=True)
                 yield _JobMember(owner, path, owner.runs.get(path, lasting))
-
-
-def _live_pods(survey: Survey, owners: set[ObjectRef]) -> Counter[ObjectRef]:
-    """Return the number of live pods of some owners."""
-    live: Counter[ObjectRef] = Counter()
-    for pod in survey.view.pods.values() if owners else ():
-        if not pod.finished:
-            live.update(ref for ref in survey.chain(pod) if ref in owners)
-    return live
