@@ -23,10 +23,10 @@ from podium.answers.assumptions import (
     server_minor,
     set_by_argument,
 )
+from podium.answers.expansion.added import scaled
 from podium.answers.expansion.createdclaims import MOST_CLAIMS
 from podium.answers.expansion.expand import Expansion, expand
 from podium.answers.expansion.makers import MOST_PODS
-from podium.answers.expansion.scaling import scaled
 from podium.answers.schedulersettings import OverridingSettings
 from podium.answers.targets import (
     check_group,
@@ -133,7 +133,7 @@ def whatif(
             if not expansion.targets and target is None:
                 raise QuestionError("added", "none is or creates a pending pod or group. Add a workload")
             sources, unplanned = expansion.targets, expansion.unplanned if target is None else {}
-        state = planning.cluster.near.state
+        state = planning.state
         if target is not None:
             targets = [find_target(state, target, kind, tenant)]
         else:
@@ -163,11 +163,9 @@ def threats(
     with collector_paused(), cluster.near.origins.placed():
         if added is not None:
             planning, _, _ = _with_added(planning, added, note)
-        cluster, at = planning.cluster, planning.at
-        target = find_victim(cluster.near.state, victim, kind)
-        assumed = assume(cluster, target, at, choices)
-        made = engine(cluster.near.state, assumed.chosen.settings, assumed.rules.minor)
-        return threat(made, target, at.at), assumed.basis(cluster.source)
+        target = find_victim(planning.state, victim, kind)
+        assumed = planning.assumed_of(target)
+        return threat(planning.engine(assumed), target, planning.at.at), assumed.basis(cluster.source)
 
 
 def moves(
@@ -182,38 +180,46 @@ def moves(
 
     At most `domains` domains are listed. Raises PodiumError, and QuestionError for the field `now`.
     """
-    check_whole(cluster.near)
-    at = moment(cluster, choices)
+    planning = _planning(cluster, choices, engine)
     with collector_paused(), cluster.near.origins.placed():
-        assumed = assume_moves(cluster, at, choices)
-        made = engine(cluster.near.state, assumed.chosen.settings, assumed.rules.minor)
-        return made.defragment(label, at.at, domains), assumed.basis(cluster.source)
+        assumed = assume_moves(cluster, planning.at, choices)
+        made = planning.engine(assumed).defragment(label, planning.at.at, domains)
+    return made, assumed.basis(cluster.source)
 
 
 class _Planning(NamedTuple):
-    """The cluster of a plan, its time, what the question sets, and how engines are made."""
+    """The cluster of plans, their time, the assumptions for each preemptor, and how engines are made."""
 
     cluster: ClusterReading
     at: PlanTime
     choices: Choices
-    engine: MakeEngine
+    make: MakeEngine
+    assumed_of: Callable[[Target], Assumptions]
 
-    def plan_input(self) -> "PlanInput":
-        """Return the input of plans in the cluster."""
-        state = self.cluster.near.state
-        assumed_of = by_scheduler(state, lambda target: assume(self.cluster, target, self.at, self.choices))
-        return PlanInput(state, self.at.at, assumed_of, self.engine)
+    @property
+    def state(self) -> ClusterState:
+        """Return the state of the cluster."""
+        return self.cluster.near.state
 
     def copied(self) -> "_Planning":
-        """Return the same with a copy of its cluster."""
-        near = self.cluster.near
-        return self._replace(cluster=self.cluster._replace(near=near._replace(state=near.state.copy())))
+        """Return the same with a copy of the cluster."""
+        near = self.cluster.near._replace(state=self.state.copy())
+        return _planned_in(self.cluster._replace(near=near), self.at, self.choices, self.make)
+
+    def engine(self, assumed: Assumptions, state: ClusterState | None = None) -> Engine:
+        """Return an engine for the cluster, or for a later state of it."""
+        return self.make(state or self.state, assumed.chosen.settings, assumed.rules.minor)
 
 
-def _planning(cluster: ClusterReading, choices: Choices, engine: MakeEngine) -> _Planning:
+def _planning(cluster: ClusterReading, choices: Choices, make: MakeEngine) -> _Planning:
     """Return what plans of a question need. Raises PodiumError for a part of a cluster."""
     check_whole(cluster.near)
-    return _Planning(cluster, moment(cluster, choices), choices, engine)
+    return _planned_in(cluster, moment(cluster, choices), choices, make)
+
+
+def _planned_in(cluster: ClusterReading, at: PlanTime, choices: Choices, make: MakeEngine) -> _Planning:
+    assumed_of = by_scheduler(cluster.near.state, lambda target: assume(cluster, target, at, choices))
+    return _Planning(cluster, at, choices, make, assumed_of)
 
 
 def _with_added(planning: _Planning, added: Addition, note: Note) -> tuple[_Planning, Expansion, Most | None]:
@@ -228,7 +234,7 @@ def _with_added(planning: _Planning, added: Addition, note: Note) -> tuple[_Plan
     for line in expansion.notes:
         note(line)
     planning = planning.copied()
-    expansion.apply(planning.cluster.near.state)
+    expansion.apply(planning.state)
     return planning, expansion, most
 
 
@@ -258,25 +264,39 @@ def _waiting(cluster: ClusterReading, scope: Scope, note: Note) -> dict[Target, 
 
 
 def _most(planning: _Planning, added: Addition) -> Most:
-    """Return how many replicas of the workload of an addition fit. Raises PodiumError."""
+    """Return how many replicas of the workload of an addition fit. Raises PodiumError.
 
-    def expand_to(replicas: int) -> Expansion:
+    Fewer replicas than a number that fits are taken to fit too.
+    """
+    planning = planning.copied()
+    state, engine_of = planning.state, _engines(planning, planning.state)
+
+    def expansion(replicas: int) -> Expansion:
         return _expanded(planning, scaled(added.documents, replicas))
 
-    objects = expand_to(1).objects
-    pods = sum(isinstance(each, Pod) for each in objects)
-    claims = sum(isinstance(each, PersistentVolumeClaim | ResourceClaim) for each in objects)
+    def outcomes(replicas: int) -> Iterator[Outcome]:
+        """Yield the outcome of each preemptor up to the first that does not fit."""
+        with undone(state):
+            expanded = expansion(replicas)
+            expanded.apply(state)
+            for step in plan_series(state, expanded.targets, planning.at.at, engine_of):
+                yield from (step.plan.outcome for _ in step.targets)
+                if step.plan.outcome not in GOOD:
+                    return
+
+    one = expansion(1)
+    pods = sum(isinstance(each, Pod) for each in one.objects)
+    claims = sum(isinstance(each, PersistentVolumeClaim | ResourceClaim) for each in one.objects)
     limit = min(MOST_PODS // max(pods, 1), MOST_CLAIMS // max(claims, 1))
-    return most(planning.copied().plan_input(), expand_to, limit)
-
-
-class PlanInput(NamedTuple):
-    """The cluster of a plan, its time, the assumptions for each preemptor, and how engines are made."""
-
-    state: ClusterState
-    now: datetime
-    assumed_of: Callable[[Target], Assumptions]
-    engine: MakeEngine = Engine
+    each_has = len(one.targets)
+    if limit > 1 and 2 * each_has == len(expansion(2).targets):
+        # More replicas only add preemptors, so one series of plans has the answers for all numbers.
+        series = list(outcomes(limit))
+        free = len(list(takewhile(lambda outcome: outcome is Outcome.FITS, series)))
+        return Most(free // each_has, sum(outcome in GOOD for outcome in series) // each_has)
+    worst = functools.cache(lambda replicas: max(outcomes(replicas), key=OUTCOMES.index))
+    free = _largest(lambda replicas: worst(replicas) is Outcome.FITS, 0, limit)
+    return Most(free, _largest(lambda replicas: worst(replicas) in GOOD, free, limit))
 
 
 def report_of(made: Plan, target: Target, view: ClusterReader, assumed: Assumptions, source: str) -> WhatIf:
@@ -300,49 +320,20 @@ def _report(
     The sum also has the objects that cannot be planned, each with the reason (`unplanned`). Raises
     PodiumError as `Engine.plan` does, and for groups that were not read.
     """
-    given, source = planning.plan_input(), planning.cluster.source
-    names = TenantNames(given.state, tenant) if tenant is not None else None
+    state, source = planning.state, planning.cluster.source
+    names = TenantNames(state, tenant) if tenant is not None else None
     namer = names.name if names is not None else full_name
     for target in targets:
-        check_group(target, given.state, given.assumed_of(target).rules.semantics)
+        check_group(target, state, planning.assumed_of(target).rules.semantics)
     if len(targets) > 1 or unplanned:
         of = {each: sources[each] for each in targets}
         rows = [_not_judged(*each) for each in unplanned.items()]
-        report = _report_of_all(given, of, namer, source, rows)
+        report = _report_of_all(planning, of, namer, rows)
     else:
-        target, assumed = targets[0], given.assumed_of(targets[0])
-        engine = given.engine(given.state, assumed.chosen.settings, assumed.rules.minor)
-        made = engine.plan(target, given.now, namer, domains)
-        report = report_of(made, target, given.state, assumed, source)
+        target, assumed = targets[0], planning.assumed_of(targets[0])
+        made = planning.engine(assumed).plan(target, planning.at.at, namer, domains)
+        report = report_of(made, target, state, assumed, source)
     return report if names is None else report._replace(plan=names.redact_plan(report.plan))
-
-
-def most(given: PlanInput, expand: Callable[[int], Expansion], limit: int) -> Most:
-    """Return how many replicas fit, at most `limit`; `expand` returns what a number of them adds.
-
-    Fewer replicas than a number that fits are taken to fit too. The cluster is as before at the end.
-    """
-    engine_of = _engines(given)
-
-    def outcomes(replicas: int) -> Iterator[Outcome]:
-        """Yield the outcome of each preemptor up to the first that does not fit."""
-        with undone(given.state):
-            expansion = expand(replicas)
-            expansion.apply(given.state)
-            for step in plan_series(given.state, expansion.targets, given.now, engine_of):
-                yield from (step.plan.outcome for _ in step.targets)
-                if step.plan.outcome not in GOOD:
-                    return
-
-    each_has = len(expand(1).targets)
-    if limit > 1 and 2 * each_has == len(expand(2).targets):
-        # More replicas only add preemptors, so one series of plans has the answers for all numbers.
-        found = list(outcomes(limit))
-        free = len(list(takewhile(lambda outcome: outcome is Outcome.FITS, found)))
-        return Most(free // each_has, sum(outcome in GOOD for outcome in found) // each_has)
-    worst = functools.cache(lambda replicas: max(outcomes(replicas), key=OUTCOMES.index))
-    free = _largest(lambda replicas: worst(replicas) is Outcome.FITS, 0, limit)
-    return Most(free, _largest(lambda replicas: worst(replicas) in GOOD, free, limit))
 
 
 def _largest(fits: Callable[[int], bool], known: int, limit: int) -> int:
@@ -358,16 +349,16 @@ def _largest(fits: Callable[[int], bool], known: int, limit: int) -> int:
     return known
 
 
-def _engines(given: PlanInput) -> Callable[[Target], Engine]:
-    """Return the function that gives the engine for a preemptor; engines follow the state of the input."""
+def _engines(planning: _Planning, state: ClusterState) -> Callable[[Target], Engine]:
+    """Return the function that gives the engine for a preemptor; engines follow the state."""
     engines: dict[tuple[Settings, int], Engine] = {}
 
     def engine_of(target: Target) -> Engine:
-        assumed = given.assumed_of(target)
+        assumed = planning.assumed_of(target)
         key = assumed.chosen.settings, assumed.rules.minor
         if key not in engines:
-            engines[key] = given.engine(given.state, *key)
-            given.state.observe(engines[key].apply)
+            engines[key] = planning.engine(assumed, state)
+            state.observe(engines[key].apply)
         return engines[key]
 
     return engine_of
@@ -389,24 +380,24 @@ def _not_judged(source: ObjectRef, message: str) -> WorkloadPlan:
 
 
 def _report_of_all(
-    given: PlanInput,
+    planning: _Planning,
     targets: Mapping[Target, ObjectRef],
     namer: ObjectNamer,
-    source: str,
     unplanned: Sequence[WorkloadPlan],
 ) -> WhatIf:
-    after = given._replace(state=given.state.copy())
-    steps = list(plan_series(after.state, targets, given.now, _engines(after), namer))
+    state = planning.state
+    after = state.copy()
+    steps = list(plan_series(after, targets, planning.at.at, _engines(planning, after), namer))
     workloads = [*by_workload(steps, targets), *unplanned]
     shared = any(len(step.targets) > 1 and step.plan.victims for step in steps)
     made = summed([step.plan for step in steps], _message(workloads, shared=shared))
     worst = max((each.outcome for each in workloads), key=OUTCOMES.index)
     made = msgspec.structs.replace(made, outcome=worst)
-    assumed = [given.assumed_of(step.targets[0]) for step in steps]
-    basis = _joint([each.basis(source) for each in assumed])
-    rules = tuple(dict.fromkeys(given.assumed_of(target).rules for target in targets))
-    held = accelerators(made, given.state)
-    return WhatIf(made, _names(workloads), held, basis, workloads, rules=rules, drawn=(made, given.state))
+    source, assumed_of = planning.cluster.source, planning.assumed_of
+    basis = _joint([assumed_of(step.targets[0]).basis(source) for step in steps])
+    rules = tuple(dict.fromkeys(assumed_of(target).rules for target in targets))
+    held = accelerators(made, state)
+    return WhatIf(made, _names(workloads), held, basis, workloads, rules=rules, drawn=(made, state))
 
 
 def _joint(bases: Iterable[Basis]) -> Basis:

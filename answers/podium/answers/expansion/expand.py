@@ -23,36 +23,43 @@ from podium.answers.expansion.createdclaims import (
     stateful_templates,
     with_claims,
 )
-from podium.answers.expansion.daemonsets import admitting_nodes, for_node, nodes_of_daemon_sets
-from podium.answers.expansion.ganggroups import make_gangs
-from podium.answers.expansion.jobgroups import ControllerGroup, scheduling_groups
+from podium.answers.expansion.createdgroups import (
+    ControllerGroup,
+    groups_for,
+    has_groups,
+    make_gangs,
+    maker_of,
+    scheduling_groups,
+)
 from podium.answers.expansion.makers import (
     MOST_PODS,
     Batch,
     Made,
+    admitting_nodes,
     daemon_set,
+    for_node,
     made_by,
+    nodes_of_daemon_sets,
     pods_of_deployments,
     rollout_surge,
     uid_of,
 )
 from podium.answers.expansion.selecting import selected_keys
-from podium.answers.expansion.targets import targets_of
-from podium.answers.expansion.workloadgroups import groups_for, has_groups, maker_of
 from podium.api.core import SchedulingGroup
 from podium.api.findings import ObjectRef, group_of
 from podium.api.foreign import PodOwner, neutral_owner, template_documents
-from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, PodGroup
-from podium.api.membership import GroupKey
+from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, CompositeGroup, PodGroup
+from podium.api.membership import GroupKey, key_of, membership
 from podium.api.meta import ObjectMeta
 from podium.api.minors import minor_of
 from podium.api.reads import COMPOSITE_VERSION, Kind
 from podium.api.schedulable import Schedulable, SchedulableNode, SchedulableSpec, SchedulableStatus
-from podium.cluster.reader import Target
+from podium.cluster.reader import Target, name_of
 from podium.cluster.state import ClusterState, Readable
 from podium.documents.document import Document
 from podium.groups import autogroups
 from podium.groups.inferred import KUEUE_QUEUE
+from podium.groups.trees import flaw, group_at, leaves, root_key
 from podium.rules.admission import Profile
 from podium.rules.clientchecks import unknown_fields
 from podium.rules.context import CLAIMS, COMPOSITE
@@ -479,3 +486,60 @@ class _Expander:
 
 def _batch_key(owner: ObjectRef, batch: Batch) -> _BatchKey:
     return _BatchKey(owner, batch.controller.name, batch.role, batch.replica)
+
+
+def targets_of(additions: Additions) -> dict[Target, ObjectRef]:
+    """Return the groups or trees in which pods of the file wait, and pods without a group.
+
+    Each has the object of the file that brings it; a tree is its own. A pod whose group or composite group
+    does not exist is left out.
+    """
+    seen = additions.seen
+    targets: dict[Target, ObjectRef] = {}
+    # The groups of pods that wait.
+    waiting: set[GroupKey] = set()
+    for pod in additions.objects:
+        if not isinstance(pod, Schedulable) or not pod.pending:
+            continue
+        name = name_of(pod)
+        source = additions.brought[name]
+        if source.ref in additions.unplanned:
+            continue
+        key = membership(pod, native_served=additions.profile.workload_api)
+        if key is None:
+            targets.setdefault(name, source.ref)
+            continue
+        problem = _problem(seen, key)
+        if problem:
+            whole = source.document.error(f"Pod {pod.metadata.name} names {problem}")
+            additions.leave_out(source.ref, whole)
+            continue
+        waiting.add(key)
+        _add_root(targets, seen, key, source.ref)
+    for group in additions.objects:
+        if not isinstance(group, PodGroup | CompositeGroup) or flaw(seen, group):
+            continue
+        key = key_of(group)
+        below = [key_of(leaf) for leaf in leaves(seen, key)]
+        if any(pod.pending for leaf in below for pod in additions.state.members(leaf).values()):
+            waiting.add(key)
+            _add_root(targets, seen, key, group.ref)
+        elif not waiting.intersection(below):
+            additions.notes.append(f"{group.ref} has no pending pods. Add them")
+    return targets
+
+
+def _problem(seen: ClusterState, key: GroupKey) -> str:
+    """Return the group of a pod with the reason why it has no plan, empty if it has one."""
+    group = seen.groups.get(key)
+    if group is None:
+        return f"PodGroup {key.name}, which does not exist. Add it"
+    flawed = flaw(seen, group)
+    return f"PodGroup {key.name}, but {flawed}. Correct the tree" if flawed else ""
+
+
+def _add_root(targets: dict[Target, ObjectRef], seen: ClusterState, key: GroupKey, source: ObjectRef) -> None:
+    """Add a group, or for a group of a tree the root, which is its own source."""
+    top = root_key(seen, key)
+    root = group_at(seen, top)
+    targets.setdefault(top, root.ref if root is not None and top.composite else source)

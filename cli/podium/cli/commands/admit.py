@@ -2,29 +2,33 @@
 
 import functools
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from podium.answers import admit
-from podium.answers.admission import WORKLOAD_API, ExistingObjects
+from podium.answers.admission import WORKLOAD_API, AdmissionResult, ExistingObjects
 from podium.api.findings import Severity
 from podium.api.foreign import JOB_GATE, JOBSET_GATE
 from podium.api.groups import NATIVE_GROUP
 from podium.api.inputnotes import InputNotes
-from podium.api.minors import PLANNED, WORKLOAD_VERSIONS
+from podium.api.minors import PLANNED, WORKLOAD_VERSIONS, named
 from podium.api.reads import FOLLOWED
 from podium.cli import inputs, kubeoptions, options
-from podium.cli.admission_report import admission_document, admission_table
 from podium.cli.config.webhookoptions import policy_of
 from podium.cli.live import read_live
 from podium.cli.main import EXIT_FINDINGS, examples
+from podium.cli.render.data import document
 from podium.cli.render.output import Output, output_options
+from podium.cli.render.text import Layout
 from podium.documents.load import collector_paused
 from podium.documents.sources import read_documents
-from podium.rules.admission import Operation, Verdict, has_rules
-from podium.rules.context import GATES
+from podium.rules.admission import UNKNOWN_FIELD, Operation, Profile, Verdict, has_rules
+from podium.rules.context import DROPPED, GATES
 from podium.stderr import say
+from podium.text import count, listed, visible
 
 if TYPE_CHECKING:
     from podium.kube.discovery import Discovery
@@ -138,9 +142,9 @@ def command(
         raise click.UsageError("--old needs --operation UPDATE.")
     inputs.stdin_once([*files.names, existing or "", old or "", config or ""])
     cluster = _cluster(existing, kube)
-    for document in inputs.read_another(old) if old is not None else ():
-        if has_rules({"apiVersion": document.apiVersion, "kind": document.kind}):
-            cluster.add_base(document)
+    for stored in inputs.read_another(old) if old is not None else ():
+        if has_rules({"apiVersion": stored.apiVersion, "kind": stored.kind}):
+            cluster.add_base(stored)
     notes = InputNotes()
     admitted = admit(
         read_documents(files, notes),
@@ -159,8 +163,8 @@ def command(
         say(f"podium: Kubernetes {profile.kubernetes} ({why})")
     inputs.say_notes(notes)
     if skipped and results:
-        listed = ", ".join(f"{number} {kind}" for kind, number in sorted(skipped.items()))
-        say(f"podium: skipped, no rules for these kinds: {listed}")
+        kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(skipped.items()))
+        say(f"podium: skipped, no rules for these kinds: {kinds}")
     if not results:
         raise inputs.nothing_read(skipped, notes, "podium admit")
     output.report(
@@ -185,8 +189,8 @@ class _ExistingPages:
     def add_page(self, page: "Page") -> None:
         """Add objects of a live cluster."""
         self.existing.mark_listed(page.served.read.kind)
-        for document in page.documents:
-            self.existing.add(document)
+        for stored in page.documents:
+            self.existing.add(stored)
 
 
 def _cluster(existing: str | None, kube: kubeoptions.KubeOptions) -> ExistingObjects:
@@ -199,3 +203,88 @@ def _cluster(existing: str | None, kube: kubeoptions.KubeOptions) -> ExistingObj
             return pages.existing.loaded(info.server)
         notes = InputNotes()
         return ExistingObjects.of(inputs.read_another(existing, notes), notes)
+
+
+# The parts of an object that a verdict covers, and those that only a server judges.
+JUDGED = ("metadata", "priority", "group", "field names", "required fields", "selectors", "restart policies")
+NOT_JUDGED = ("values of other fields", "quotas", "permissions", "other webhooks")
+
+
+def admission_document(results: Sequence[AdmissionResult], notes: InputNotes) -> dict[str, Any]:
+    """Return the report's JSON contract."""
+    return document(
+        "AdmissionReport",
+        results=[result.as_json() for result in results],
+        skippedFiles=msgspec.to_builtins(notes.skipped),
+        duplicates=msgspec.to_builtins(notes.duplicates),
+        judged=list(JUDGED),
+        notJudged=list(NOT_JUDGED),
+    )
+
+
+def admission_table(results: Sequence[AdmissionResult], profile: Profile, layout: Layout) -> str:
+    """Return the report in the layout's width."""
+    rows = [
+        (
+            visible(str(result.ref)),
+            "allowed" if result.verdict.allowed else "REFUSED",
+            str(result.verdict.code),
+            visible(changes(result.verdict)),
+        )
+        for result in results
+    ]
+    layout.columns(("OBJECT", "VERDICT", "CODE", "CHANGES"), rows)
+    refused = [result for result in results if not result.verdict.allowed]
+    if refused:
+        layout.heading("Refused")
+    for result in refused:
+        _refusal(layout, result)
+    warned = [(result.ref, warning) for result in results for warning in result.verdict.warnings]
+    if warned:
+        layout.heading("Warnings")
+    for ref, warning in warned:
+        layout.paragraph(f"{ref}: {warning}", hang="  ", style="warning")
+    layout.lines.append("")
+    verdicts = f"{len(results) - len(refused)} allowed, {len(refused)} refused"
+    judged_by = f"Kubernetes {named(profile.minor)}, rules {profile.rules}"
+    layout.paragraph(f"{count(len(results), 'object')}: {verdicts}. {judged_by}.", style="bold")
+    layout.paragraph(f"Judged: {listed(JUDGED)}. Not judged: {listed(NOT_JUDGED)}.")
+    return layout.text()
+
+
+def _refusal(layout: Layout, result: AdmissionResult) -> None:
+    for line in f"{result.ref}: {result.verdict.message}".splitlines():
+        layout.paragraph(line, hang="  ", style="error")
+    for finding in result.verdict.findings:
+        if _drops(finding.rule):
+            continue
+        # The verdict has the message of one finding only.
+        message = "" if finding.message in result.verdict.message else f"{finding.message}. "
+        text = f"{message}{finding.fix}"
+        layout.paragraph(f"{finding.field}: {text}" if finding.field else text, indent="  ", hang="  ")
+
+
+def _drops(rule: str) -> bool:
+    return rule in (UNKNOWN_FIELD.rule.id, DROPPED.rule.id)
+
+
+def changes(verdict: Verdict) -> str:
+    """Return the changes of admission: fields that were set, dropped, or are unknown to the server."""
+    parts = []
+    written = {operation["path"]: operation["value"] for operation in verdict.patch}
+    for path, value in written.items():
+        if path in ("/spec", "/spec/priorityClassName") and "/spec/priority" in written:
+            continue
+        field = path.removeprefix("/").replace("/", ".")
+        shown = value if isinstance(value, str | int) else msgspec.json.encode(value).decode()
+        parts.append(f"{field}: {shown}{_class_note(verdict, path)}")
+    if verdict.allowed:
+        parts += [f"{finding.field} dropped" for finding in verdict.findings if _drops(finding.rule)]
+    return "; ".join(parts)
+
+
+def _class_note(verdict: Verdict, path: str) -> str:
+    if path != "/spec/priority" or verdict.admitted is None:
+        return ""
+    name = verdict.admitted["spec"].get("priorityClassName")
+    return f" (class {name})" if name else " (no class)"

@@ -20,7 +20,7 @@ from tests.support.why.objects import (
     uid_of,
 )
 
-from podium.answers.accounts.actors import FIXES
+from podium.answers.accounts.disruptions import FIXES
 from podium.answers.accounts.model import By
 
 __all__ = ["podium"]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from podium.answers.expansion.scaling import scaled
+from podium.answers.expansion.added import scaled
 from podium.documents.document import Document
 from podium.documents.split import split
 from podium.documents.yamlwriter import dump_all
