@@ -15,9 +15,8 @@ from urllib.parse import quote as escaped
 
 import msgspec
 
-from podium.answers.audits.blocked import blocked, blocked_groups
 from podium.answers.audits.report import Blocked, FixShare, NotChecked
-from podium.answers.audits.run import MINORS, fix_shares, run_rules
+from podium.answers.audits.run import MINORS, blocked, blocked_groups, fix_shares, run_rules
 from podium.api import v1alpha1
 from podium.api.convert import Fields, convert
 from podium.api.findings import Finding, ObjectRef, Severity

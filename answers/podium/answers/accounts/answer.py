@@ -11,11 +11,10 @@ from typing import NamedTuple
 import msgspec
 
 from podium.answers.accounts import explain
-from podium.answers.accounts.claims import awaits_claims
-from podium.answers.accounts.devices import device_waits, lacking_devices, request_devices
 from podium.answers.accounts.effectivepriority import PriorityRules
 from podium.answers.accounts.explain import WhyInput
 from podium.answers.accounts.model import Account
+from podium.answers.accounts.pending import awaits_claims, device_waits, lacking_devices, request_devices
 from podium.answers.assumptions import (
     Assumptions,
     Choices,

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from podium.answers.accounts.claims import CLAIM_UNUSABLE, claim_waits, with_claims
 from podium.answers.accounts.disruptions import STORED, Victim, departures, gains
 from podium.answers.accounts.effectivepriority import JudgedGroup, PriorityRules, of_group, of_pod
 from podium.answers.accounts.model import (
@@ -25,7 +24,15 @@ from podium.answers.accounts.model import (
     Subject,
     Wait,
 )
-from podium.answers.accounts.pending import NOT_READ, MissingInput, Pending, waits
+from podium.answers.accounts.pending import (
+    CLAIM_UNUSABLE,
+    NOT_READ,
+    MissingInput,
+    Pending,
+    claim_waits,
+    waits,
+    with_claims,
+)
 from podium.answers.accounts.reservations import Surroundings, fits_now, reserved_waits, selected_waits
 from podium.api.core import Pod
 from podium.api.findings import ObjectRef

@@ -3,21 +3,54 @@
 Verdicts that depend on the group alone (gates, minCount, divergence) come from the engine and need no nodes.
 A tenant who may read one namespace therefore gets the same answer as an administrator. Lack of room is taken
 from the scheduler's message: the scheduler saw the cluster when it tried.
+
+Resource claims that a pod cannot use on any node are judged by the rules of the scheduler
+(`podium.api.podclaims`, `devices.needs`), whose texts name no remedy. Claims are in the pod's namespace, and
+a kind that was not read gives no reason. If devices are short, the pods of a group are placed as far as they
+fit, and the first pod that does not fit is explained.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
-from podium.answers.accounts.model import Wait
+import numpy as np
+
+from podium.answers.accounts.model import ExcludedDevices, NodeDevices, RequestDevices, Wait
 from podium.api.core import DEFAULT_SCHEDULER, POD_SCHEDULED, PODIUM_SCHEDULER, SCHEDULER_ERROR, Pod
+from podium.api.devices import MAX_CONSUMERS, ResourceClaim
 from podium.api.foreign import PodOwner
 from podium.api.groups import GROUP_SCHEDULED, INITIALLY_SCHEDULED, PodGroup
+from podium.api.membership import key_of
 from podium.api.meta import Condition
+from podium.api.podclaims import (
+    EntryClaim,
+    claim_refusal,
+    consumer_uids,
+    crowded_claims,
+    entry_claims,
+    takes_consumer,
+)
+from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
+from podium.cluster.reader import ClusterReader, Name, Target, group_of, name_of
 from podium.groups.messages import not_counting
+from podium.planner.devices.examining import DeviceExaminer, DeviceNode
+from podium.planner.devices.gates import default_gates
+from podium.planner.devices.needs import class_refusal
+from podium.planner.devices.plannedclaims import claim_key, node_of
+from podium.planner.devices.shortage import (
+    DeviceShortage,
+    DeviceTally,
+    RequestShortage,
+    explain_shortage,
+)
+from podium.planner.engine import Engine
+from podium.planner.filters.devices import UNAVAILABLE
 from podium.planner.preemption.target import Blocker, PlacementTarget, Unplaceable
-from podium.text import some
+from podium.planner.shapes import Shape
+from podium.text import count, some
 
 # Causes that the engine does not report.
 SCHEDULER_SAYS = "SchedulerSays"
@@ -235,3 +268,271 @@ def _is_it_running(scheduler: str) -> str:
 
 def _condition(pod: Schedulable, kind: str) -> Condition | None:
     return pod.status.condition(kind) if pod.status is not None else None
+
+
+NO_DEVICES = "NoDevices"
+# The most different pods of a group that are explained.
+_SHAPES = 3
+
+_DEVICES_FIX = "free devices, add some, or change the request or its selectors"
+
+
+class PodShortage(NamedTuple):
+    """The shortage of a pod of which `placed` of the `pods` pods of its target find a place first."""
+
+    pod: Name
+    pods: int
+    placed: int
+    shortage: DeviceShortage
+
+
+def lacking_devices(engine: Engine, target: Target) -> PodShortage | None:
+    """Return the shortage of the first pod that devices keep from all nodes, None if they keep none."""
+    found = engine.placement_target(target)
+    if not isinstance(found, PlacementTarget):
+        return None
+    snapshot, known = engine.snapshot, engine.snapshot.devices
+    with engine.placing(found) as placed:
+        first = {snapshot.shape.item(row): row for row in reversed(found.rows) if row not in placed}
+        for row in sorted(first.values(), key=found.rows.index)[:_SHAPES]:
+            shape = snapshot.shape_at(row)
+            if not engine.placer.chain.devices.concerns(shape):
+                continue
+            claims = [each for each in known.unallocated(row) if known.assumed(claim_key(each)) is None]
+            gates = default_gates(snapshot.minor)
+            examiner = DeviceExaminer(known.slices.values(), known.classes.values(), gates)
+            shortage = explain_shortage(examiner, claims, _device_nodes(engine, shape), known.usage)
+            if shortage.requests or shortage.error or shortage.unexamined:
+                return PodShortage(name_of(snapshot.pod_at(row)), len(found.rows), len(placed), shortage)
+    return None
+
+
+def device_waits(found: PodShortage) -> Iterator[Wait]:
+    """Yield a reason for each request that finds too few devices."""
+    shortage, about = found.shortage, ""
+    if found.pods > 1:
+        about = f"{found.placed} of {found.pods} pods find a place, and pod {found.pod[1]} finds none: "
+    if shortage.error:
+        yield Wait(cause=NO_DEVICES, message=f"{about}{shortage.error}", fix="correct the claim or its class")
+    for each in shortage.requests:
+        yield Wait(cause=NO_DEVICES, message=f"{about}{_shortage_message(each, shortage)}", fix=_DEVICES_FIX)
+    if shortage.unexamined and not shortage.requests:
+        left_out = f"the devices of {count(shortage.unexamined, 'node')} were not examined"
+        fix = "use fewer requests, or selectors of less cost"
+        reason = f"{shortage.costliest} takes too long" if shortage.costliest else "there is too much"
+        yield Wait(cause=NO_DEVICES, message=f"{about}{left_out}: {reason} to evaluate", fix=fix)
+    if shortage.hidden:
+        more = f"{count(shortage.hidden, 'more request')} of its claims find too few devices on other nodes"
+        yield Wait(cause=NO_DEVICES, message=more, fix=_DEVICES_FIX)
+    for pool in shortage.pools if shortage.requests else ():
+        fix = "check the driver that publishes the pool: kubectl get resourceslices"
+        yield Wait(cause=NO_DEVICES, message=f"devices do not count: {pool}", fix=fix)
+
+
+def request_devices(found: PodShortage) -> tuple[RequestDevices, ...]:
+    """Return the requests that find too few devices as values."""
+    return tuple(
+        RequestDevices(
+            claim=each.claim,
+            request=each.request,
+            needed=each.needed,
+            nodes=each.nodes,
+            devices=each.tally.devices,
+            free=each.tally.free,
+            excluded=_excluded(each.tally),
+            together=each.together,
+            nearest=tuple(
+                NodeDevices(node=node, devices=one.devices, free=one.free, excluded=_excluded(one))
+                for node, one in each.nearest
+            ),
+        )
+        for each in found.shortage.requests
+    )
+
+
+def _device_nodes(engine: Engine, shape: Shape) -> list[DeviceNode]:
+    """Return the nodes, with the first reason against each for a pod of a shape that is not its devices."""
+    chain, snapshot = engine.placer.chain, engine.snapshot
+    by_devices = chain.devices.short(shape).keys() - {UNAVAILABLE}
+    refused: dict[int, str] = {}
+    for reason, rows in chain.refused_rows(shape, chain.nodes):
+        if reason not in by_devices:
+            for row in np.flatnonzero(rows).tolist():
+                refused.setdefault(row, reason)
+    found = []
+    for row in chain.by_name().tolist():
+        node = snapshot.objects[row]
+        labels = (node.metadata.labels if node is not None else None) or {}
+        found.append(DeviceNode(snapshot.node_name(row), labels, refused.get(row, "")))
+    return found
+
+
+def _shortage_message(short: RequestShortage, shortage: DeviceShortage) -> str:
+    wanted = f"needs {count(short.needed, 'device')}" if short.needed else "needs all matching devices"
+    words = _tally_words(short.tally)
+    if short.together:
+        words += f", but {short.together}"
+    elif short.tally.free and short.nearest and short.needed:
+        words += f", at most {short.nearest[0][1].free:,} on one node"
+    where = f"on {short.nodes:,} of {count(shortage.nodes, 'node')}" if shortage.nodes > 1 else "on one node"
+    left_out = f", {count(shortage.unexamined, 'node')} not examined" if shortage.unexamined else ""
+    nearest = ""
+    if short.nodes > 1 and short.nearest[0][1].free:
+        name, tally = short.nearest[0]
+        nearest = f"; the nearest is {name}: {_tally_words(tally)}"
+    return f"claim {short.claim}, request {short.request} {wanted}: {words} ({where}{left_out}){nearest}"
+
+
+def _tally_words(tally: DeviceTally) -> str:
+    excluded = [f"{devices:,} {reason}" for reason, devices in tally.excluded]
+    free = [f"{tally.free:,} free"] if tally.free else []
+    return ", ".join([count(tally.devices, "device"), *excluded, *free])
+
+
+def _excluded(tally: DeviceTally) -> tuple[ExcludedDevices, ...]:
+    return tuple(ExcludedDevices(reason=reason, devices=devices) for reason, devices in tally.excluded)
+
+
+CLAIM_UNUSABLE = "ClaimUnusable"
+CLAIM_ALLOCATED = "ClaimAllocated"
+# The most reasons, each of which names some claims.
+_MOST_REASONS = 5
+
+_CREATE = "create it in the namespace of the pod, or correct spec.resourceClaims of the pod"
+_OWN_CLAIMS = "let each pod have a claim of its own (resourceClaimTemplateName), or lower minCount"
+_CONTROLLER = "check the events of the pod and the log of kube-controller-manager, which creates the claims"
+
+
+class _ClaimState(NamedTuple):
+    """A state of claims, and the remedy; it stops a pod, or else only limits its nodes."""
+
+    what: str
+    state: str
+    fix: str
+    stops: bool = True
+
+
+_NO_SOURCE = _ClaimState(
+    "entry of spec.resourceClaims",
+    "neither a claim nor a template is named",
+    "set resourceClaimName or resourceClaimTemplateName",
+)
+_NO_TEMPLATE = _ClaimState("ResourceClaimTemplate", "not found", _CREATE)
+_NOT_CREATED = _ClaimState("claim of entry", "not created yet", _CONTROLLER)
+_MISSING = _ClaimState("ResourceClaim", "not found", _CREATE)
+_CREATED_BEFORE = _ClaimState("ResourceClaim", "not found, although it was created", _CONTROLLER)
+_DELETED = _ClaimState("ResourceClaim", "being deleted", "wait until it is deleted, then create it again")
+_FOREIGN = _ClaimState("ResourceClaim", "created for another pod or group", "delete the claim, or the pod")
+_FULL = _ClaimState(
+    "ResourceClaim",
+    f"in use by {MAX_CONSUMERS} consumers, the most of a claim",
+    "wait until one of them ends, or use another claim",
+)
+_ALLOCATED = _ClaimState(
+    "ResourceClaim",
+    "has its devices already, which only these nodes can use",
+    "make room there, or delete the pods that use the claim",
+    stops=False,
+)
+
+
+def claim_waits(pods: Iterable[Schedulable], view: ClusterReader, unread: Collection[str]) -> list[Wait]:
+    """Return the problems of the pods' claims, those that stop a pod first."""
+    found: dict[_ClaimState, dict[str, None]] = {}
+    given = list(pods)
+    problems = (each for pod in given for each in _problems(pod, view, unread))
+    for problem, name in chain(_crowded(given, view, unread), problems):
+        found.setdefault(problem, {})[name] = None
+    ordered = sorted(found.items(), key=lambda item: not item[0].stops)
+    return [
+        Wait(
+            cause=CLAIM_UNUSABLE if problem.stops else CLAIM_ALLOCATED,
+            message=f"{problem.what} {some(names)}: {problem.state}",
+            fix=problem.fix,
+        )
+        for problem, names in ordered[:_MOST_REASONS]
+    ]
+
+
+def with_claims(waits: Sequence[Wait], of_claims: Sequence[Wait]) -> list[Wait]:
+    """Return all reasons in the order to address them: gates and missing pods come before claims."""
+    causes = [each.cause in tuple(Blocker) for each in waits]
+    first = causes.index(False) if False in causes else len(causes)
+    stopping = [each for each in of_claims if each.cause == CLAIM_UNUSABLE]
+    return [*waits[:first], *stopping, *waits[first:], *of_claims[len(stopping) :]]
+
+
+def awaits_claims(pods: Iterable[Schedulable], view: ClusterReader) -> bool:
+    """Return whether a pod waits for a claim to be created from a template."""
+    return any(each.unnamed for pod in pods for each in entry_claims(pod, group_of(view, pod)))
+
+
+def _crowded(
+    pods: Sequence[Schedulable], view: ClusterReader, unread: Collection[str]
+) -> Iterator[tuple[_ClaimState, str]]:
+    """Yield the claims that take too few pods of a gang of the waiting pods."""
+    groups = {key_of(group): group for pod in pods if (group := group_of(view, pod)) is not None}
+    for key, group in groups.items() if Kind.RESOURCE_CLAIM not in unread else ():
+        members = [
+            pod
+            for pod in view.members(key).values()
+            if not pod.finished and pod.metadata.deletionTimestamp is None
+        ]
+        for name, users, places in crowded_claims(group, members, view.resource_claims):
+            state = f"named by {users:,} pods of {key.name}, and takes {places:,} of them"
+            yield _ClaimState("ResourceClaim", state, _OWN_CLAIMS), name
+
+
+def _problems(
+    pod: Schedulable, view: ClusterReader, unread: Collection[str]
+) -> Iterator[tuple[_ClaimState, str]]:
+    group, namespace = group_of(view, pod), pod.metadata.namespace or ""
+    templates = {each.name: each.resourceClaimTemplateName for each in pod.spec.resourceClaims or ()}
+    for entry in entry_claims(pod, group):
+        template = templates.get(entry.entry)
+        if entry.unnamed:
+            if template is None:
+                yield _NO_SOURCE, entry.entry
+            elif Kind.CLAIM_TEMPLATE not in unread and (namespace, template) not in view.claim_templates:
+                yield _NO_TEMPLATE, template
+            else:
+                yield _NOT_CREATED, entry.entry
+        elif entry.name is not None and Kind.RESOURCE_CLAIM not in unread:
+            claim = view.resource_claims.get((namespace, entry.name))
+            problem = _claim_problem(pod, entry, claim, view, unread)
+            where = ""
+            if problem is _ALLOCATED and claim is not None:
+                where = f" ({_reaching_nodes(claim)})"
+            if problem is not None:
+                yield problem, f"{entry.name}{where}"
+
+
+def _claim_problem(
+    pod: Schedulable,
+    entry: EntryClaim,
+    claim: ResourceClaim | None,
+    view: ClusterReader,
+    unread: Collection[str],
+) -> _ClaimState | None:
+    """Return the problem of a claim, None if the pod can use it on any node that has its devices."""
+    refused = claim_refusal(pod, group_of(view, pod), entry, claim)
+    if claim is None:
+        return _CREATED_BEFORE if entry.created else _MISSING
+    if refused:
+        return _DELETED if claim.metadata.deletionTimestamp else _FOREIGN
+    allocation = claim.status.allocation if claim.status is not None else None
+    if allocation is None and Kind.DEVICE_CLASS in unread:
+        return None
+    if not takes_consumer(consumer_uids(claim), entry.consumer.uid):
+        return _FULL
+    unusable = class_refusal(claim, view.device_classes)
+    if unusable:
+        fix = "create the DeviceClass, or recreate the claim with another class"
+        return _ClaimState("ResourceClaim", unusable, fix)
+    return _ALLOCATED if allocation is not None and allocation.nodeSelector is not None else None
+
+
+def _reaching_nodes(claim: ResourceClaim) -> str:
+    allocation = claim.status.allocation if claim.status is not None else None
+    node = node_of(allocation) if allocation is not None else ""
+    return f"node {node}" if node else "nodes that its status.allocation.nodeSelector selects"

@@ -3,6 +3,12 @@
 Pure: a view in, a report out. A rule whose input could not be read is disabled and named in the report. The
 report therefore never treats unread objects as missing. The same objects in any order give the same report. A
 triage decides which findings count; without a triage all of them count.
+
+The first sentence of a report has the groups and pods that the chosen version will not schedule. A group
+counts with all its live pods, including running pods: they run until they are evicted or the group restarts,
+and then wait. Only refusals of the scheduler itself count. Groups of Podium's scheduler are not blocked by
+divergence, because it still places a group in doubt in free room. Warnings about missing pods (fewer than
+minCount) do not count, because the pods may appear within seconds.
 """
 
 from collections import Counter, defaultdict
@@ -12,10 +18,11 @@ from typing import NamedTuple
 import msgspec
 
 from podium.answers.audits.baseline import Looked, Triage, partly_checked
-from podium.answers.audits.blocked import blocked, blocked_groups
 from podium.answers.audits.report import (
     AuditReport,
     AuditSummary,
+    Blocked,
+    BlockedShare,
     DivergentGroup,
     DivergentPod,
     FixShare,
@@ -33,10 +40,13 @@ from podium.documents.reading import ClusterReading, objects_read
 from podium.errors import QuestionError
 from podium.groups.divergence import Divergence
 from podium.groups.inferred import role
+from podium.groups.messages import is_refused
 from podium.groups.stablenames import lasting_name
+from podium.rules.audit.claims import claims_exceeded, shares_too_much
 from podium.rules.audit.gangs import GANG_TOO_FEW_PODS
-from podium.rules.audit.survey import AuditFinding, Survey, is_populated
+from podium.rules.audit.survey import AuditFinding, Survey, SurveyedGroup, is_populated
 from podium.rules.audit.table import CHECKS, AuditCheck, Part, unknown_rule
+from podium.rules.audit.topology import waits_for_ever
 from podium.rules.lastwave import GANG_LAST_WAVE
 from podium.text import count
 
@@ -314,3 +324,80 @@ def _divergent(ref: ObjectRef, source: str, divergence: Divergence, pods: Iterab
         members=divergence.members,
         divergent=[DivergentPod(name, values[name], part) for part, name in sorted(differing)],
     )
+
+
+class _Tally:
+    def __init__(self) -> None:
+        self.groups = 0
+        self.pods = 0
+        self.accelerators: Counter[str] = Counter()
+
+    def add(self, pods: int, accelerators: dict[str, int]) -> None:
+        self.pods += pods
+        for name, number in accelerators.items():
+            self.accelerators[name] += number * pods
+
+    def result(self) -> Blocked:
+        return Blocked(self.groups, self.pods, dict(sorted(self.accelerators.items())))
+
+
+def blocked_groups(survey: Survey) -> list[SurveyedGroup]:
+    """Return the groups whose live pods are not scheduled now, or will not be if they are recreated."""
+    return [each for each in survey.groups if _is_blocked(survey, each)]
+
+
+def blocked(
+    survey: Survey, groups: Iterable[SurveyedGroup]
+) -> tuple[Blocked, list[BlockedShare], list[BlockedShare]]:
+    """Return the totals of some groups: overall, by namespace and by owner, most pods first."""
+    total = _Tally()
+    namespaces: dict[str, _Tally] = defaultdict(_Tally)
+    owners: dict[str, _Tally] = defaultdict(_Tally)
+    for each in groups:
+        here = namespaces[each.key.namespace]
+        theirs: set[str] = set()
+        shares = Counter((_owner(survey, pod), survey.capacity.shape(pod)) for pod in each.present)
+        for (owner, shape), number in shares.items():
+            for tally in (total, here, owners[owner]):
+                tally.add(number, shape.devices())
+            theirs.add(owner)
+        for tally in (total, here, *(owners[owner] for owner in theirs)):
+            tally.groups += 1
+    return total.result(), _shares(namespaces.items()), _shares(owners.items())
+
+
+def _is_blocked(survey: Survey, each: SurveyedGroup) -> bool:
+    if not each.stored or (each.key.native and survey.minor <= 35):
+        return False
+    if each.group is None:
+        return survey.read(Kind.POD_GROUP) and not survey.selected
+    if each.shortfall is not None or each.key in survey.pinned or _shares_claim(survey, each):
+        return True
+    if waits_for_ever(survey, each):
+        return True
+    if not each.key.native or each.divergence is None:
+        return False
+    if each.is_split(survey.minor):
+        return True
+    return is_refused(each.group, each.divergence, survey.minor)
+
+
+def _shares_claim(survey: Survey, each: SurveyedGroup) -> bool:
+    """Return whether members share a claim that too few pods may use.
+
+    1.36 places all members with a claim of one pod, and one starts.
+    """
+    if survey.read(Kind.RESOURCE_CLAIM) and claims_exceeded(survey, each):
+        return True
+    refused = survey.minor >= 37 or not each.key.native
+    return refused and survey.read(Kind.CLAIM) and shares_too_much(survey, each)
+
+
+def _owner(survey: Survey, pod: Pod) -> str:
+    owner = survey.owner(pod)
+    return str(owner) if owner is not None else f"bare pods in {pod.metadata.namespace}"
+
+
+def _shares(tallies: Iterable[tuple[str, _Tally]]) -> list[BlockedShare]:
+    shares = [BlockedShare(name, tally.result()) for name, tally in tallies]
+    return sorted(shares, key=lambda share: (-share.blocked.pods, share.name))

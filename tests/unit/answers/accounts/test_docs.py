@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from podium.answers.accounts import claims, devices, model, pending, reservations
+from podium.answers.accounts import model, pending, reservations
 from podium.cli.render import why_table
 from podium.planner.preemption.target import Blocker
 
@@ -15,7 +15,7 @@ OWN = (
     *(pending.SCHEDULER_SAYS, pending.NOT_TRIED, pending.CLAIMS_UNBOUND),
     *(pending.NO_PREEMPTION, pending.NOT_READ, reservations.RESERVED_NODE, reservations.VICTIM_OVERDUE),
     *(reservations.STALE_NOMINATION, reservations.ROOM_KEPT, reservations.NODE_SELECTED),
-    *(claims.CLAIM_UNUSABLE, claims.CLAIM_ALLOCATED, devices.NO_DEVICES),
+    *(pending.CLAIM_UNUSABLE, pending.CLAIM_ALLOCATED, pending.NO_DEVICES),
 )
 
 
