@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable, Mapping
 
 from bench.results import ROUNDS, Row, Section, spread
-from tests.support.cel.effort import CASES, COMPILED, compilation, evaluation
+from tests.support.kubecel.effort import CASES, COMPILED, compilation, evaluation
 
 _MOST = 3.0
 _SHOWN = 5
 _NOTE = f"""
 Processor time of a unit of effort in times of the median: the {_SHOWN} dearest of the expressions in
-tests/support/cel/effort.py. None may take more than {_MOST:g} times the median.
+tests/support/kubecel/effort.py. None may take more than {_MOST:g} times the median.
 """
 
 

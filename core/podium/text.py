@@ -1,4 +1,4 @@
-"""The wording of counts, lists of names and quoted texts, shared by conditions, findings and reports.
+"""The wording of counts and lists of names, shared by conditions, findings and reports.
 
 Also the escapes of characters that terminals, browsers, parsers and runners of CI obey.
 """
@@ -9,20 +9,6 @@ from collections.abc import Iterable, Sequence
 # Readers need a few names to recognise the case, and the total for its size.
 SHOWN = 3
 ELLIPSIS = "…"
-# The characters that Go escapes by a letter or by themselves in quoted texts.
-GO_ESCAPES = str.maketrans(
-    {
-        '"': '\\"',
-        "\\": "\\\\",
-        "\a": "\\a",
-        "\b": "\\b",
-        "\f": "\\f",
-        "\n": "\\n",
-        "\r": "\\r",
-        "\t": "\\t",
-        "\v": "\\v",
-    }
-)
 # Control characters (terminal escapes), characters that change the direction of text or break lines, and
 # those that XML forbids. Also one character of each command to a runner of CI: `::error ...::`, `##vso[...]`.
 _ACTIVE = re.compile(
@@ -103,21 +89,3 @@ def natural(name: str) -> list[tuple[int, str]]:
     """Return a key that sorts names by their numbers: `node-2` before `node-10`."""
     found = re.findall(r"([0-9]{1,18})|([^0-9]+)", name)
     return [(int(number), "") if number else (-1, words) for number, words in found]
-
-
-def go_quote(text: str) -> str:
-    """Return a text in double quotes as Go's strconv.Quote and %q write it."""
-    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
-        return f'"{text}"'
-    return '"' + "".join(map(_quoted, text)) + '"'
-
-
-def _quoted(character: str) -> str:
-    code = ord(character)
-    if code in GO_ESCAPES:
-        return GO_ESCAPES[code]
-    if character.isprintable():
-        return character
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

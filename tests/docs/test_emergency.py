@@ -82,9 +82,7 @@ def test_emergency(page_run: PageRun, cluster: Server, tmp_path: Path) -> None:
     page_run.at(cluster)
     with webhook(cluster, tmp_path / "first"):
         podium(cluster, "install", "--mode=scheduler")
-    page_run.given(
-        "kubectl apply -f manifests/policies/twin/policies.yaml -f manifests/policies/class-use.yaml"
-    )
+    page_run.given("kubectl apply -f manifests/policies/class-use.yaml")
     _closed(cluster)
     page_run.next()
     _open(cluster, 1)

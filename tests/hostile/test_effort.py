@@ -9,12 +9,11 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.support.cel.effort import CASES, COMPILED, compilation, evaluation
+from tests.support.kubecel.effort import CASES, COMPILED, compilation, evaluation
 
-from podium.api.devices import Device, DeviceAttribute
-from podium.cel.declarations import FORMATS, functions
-from podium.cel.selector import evaluate_devices
-from podium.cel.times import PARTS
+from kubecel import PlainAttribute, PlainDevice, evaluate_devices
+from kubecel.declarations import FORMATS, functions
+from kubecel.times import PARTS
 
 _EFFORTS = Path(__file__).with_name("efforts.json")
 # Functions that do the same for every value, those of no value, and those like one in the table.
@@ -90,9 +89,9 @@ def test_each_case_is_charged_as_it_was_when_its_time_was_measured() -> None:
 
 
 def test_preparing_a_device_takes_an_effort_of_its_size() -> None:
-    versions = [DeviceAttribute(version=f"1.0.0-{'1.' * 20}{number}") for number in range(1000)]
+    versions = [PlainAttribute(version=f"1.0.0-{'1.' * 20}{number}") for number in range(1000)]
     attributes = {f"a{number}": each for number, each in enumerate(versions)}
-    small, large = Device(name="small"), Device(name="large", attributes=attributes)
+    small, large = PlainDevice(), PlainDevice(attributes=attributes)
     efforts = [
         evaluate_devices("true", 37, "gpu.example.com", [each]).results[0].effort
         for each in (small, small, large)

@@ -8,12 +8,11 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.support.cel.nesting import bound, within
+from tests.support.kubecel.nesting import bound, within
 
-from podium.api.devices import Device
-from podium.cel.devicevalues import prepare_device
-from podium.cel.nodes import SelectorCompileError, SelectorRuntimeError
-from podium.cel.selector import KEPT_BYTES, SelectorCache, compile_selector
+from kubecel import PlainDevice, SelectorCompileError, SelectorRuntimeError, compile_selector
+from kubecel.devices import prepare_device
+from kubecel.selector import KEPT_BYTES, SelectorCache
 
 _TOO_DEEP = "compilation failed: ERROR: <input>:-1:0: expression recursion limit exceeded: "
 _TOO_TALL = "compilation failed: ERROR: <input>:-1:0: max recursion depth exceeded"
@@ -110,19 +109,19 @@ def test_an_expression_is_refused(expression: str, text: str) -> None:
 )
 def test_an_evaluation_is_cancelled(expression: str) -> None:
     with pytest.raises(SelectorRuntimeError, match=_TOO_COSTLY):
-        compile_selector(expression).selects("gpu.example.com", Device())
+        compile_selector(expression).selects("gpu.example.com", PlainDevice())
 
 
 def test_no_call_gives_effort_back() -> None:
     endless = "lists.range(1000000).all(x, lists.range(1000000).all(y, true))"
     selector = compile_selector(f"lists.range(-9223372036854775807).size() == 0 && {endless}", 36)
     with pytest.raises(SelectorRuntimeError, match=_TOO_COSTLY):
-        selector.selects("gpu.example.com", Device())
+        selector.selects("gpu.example.com", PlainDevice())
 
 
 def test_a_call_that_is_refused_takes_no_effort() -> None:
     selector = compile_selector(bound("'aaaaaaaaaa'", 30, "$ + $", "$ == ''"))
-    found = selector.evaluate(prepare_device("gpu.example.com", Device(name="gpu-0"), 37))
+    found = selector.evaluate(prepare_device("gpu.example.com", PlainDevice(), 37))
     assert str(found.error) == _TOO_COSTLY
     assert found.effort < 2000
 
@@ -140,7 +139,7 @@ def test_a_call_that_is_refused_takes_no_effort() -> None:
     ],
 )
 def test_an_expression_is_evaluated(expression: str) -> None:
-    assert compile_selector(expression).selects("gpu.example.com", Device()) is True
+    assert compile_selector(expression).selects("gpu.example.com", PlainDevice()) is True
 
 
 # As deep as an expression may be, in each way, and a little deeper.
@@ -175,7 +174,7 @@ def _answer(expression: str) -> tuple[object, ...]:
         selector = SelectorCache().get(expression, 37)[0]
     except SelectorCompileError as error:
         return False, str(error)
-    found = selector.evaluate(prepare_device("gpu.example.com", Device(name="gpu-0"), 37))
+    found = selector.evaluate(prepare_device("gpu.example.com", PlainDevice(), 37))
     return found.selected, str(found.error), found.cost, found.effort
 
 

@@ -8,9 +8,7 @@ import contextlib
 
 import pytest
 
-from podium.api.devices import Device
-from podium.cel.nodes import SelectorCompileError, SelectorRuntimeError
-from podium.cel.selector import compile_selector
+from kubecel import PlainDevice, SelectorCompileError, SelectorRuntimeError, compile_selector
 
 # Half a selector: the API server accepts 10 KiB.
 _MANY = 4500
@@ -59,7 +57,7 @@ _CALLS = (
 def _ended(expression: str) -> bool:
     """Evaluate an expression, and return True; an error that is not CEL's is raised."""
     with contextlib.suppress(SelectorCompileError, SelectorRuntimeError):
-        compile_selector(expression).selects("gpu.example.com", Device(name="device-0"))
+        compile_selector(expression).selects("gpu.example.com", PlainDevice())
     return True
 
 

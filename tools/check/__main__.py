@@ -44,9 +44,8 @@ def modules() -> dict[str, Path]:
     """Return each Python file by its module name."""
     found = {}
     for base in (*(ROOT / each for each in ROOTS), ROOT):
-        folders = (base / "podium",) if base != ROOT else (ROOT / "tests", ROOT / "tools", ROOT / "bench")
-        for folder in folders:
-            for path in folder.rglob("*.py"):
+        for folder in ("podium", "kubecel") if base != ROOT else ("tests", "tools", "bench"):
+            for path in (base / folder).rglob("*.py"):
                 parts = path.relative_to(base).with_suffix("").parts
                 found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found

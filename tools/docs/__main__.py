@@ -1,4 +1,4 @@
-"""`python -m tools.docs` writes the generated parts of docs/ from the code; a test keeps them current."""
+"""`python -m tools.docs` writes the generated parts of pages from the code; a test keeps them current."""
 
 import re
 from collections.abc import Callable
@@ -41,6 +41,7 @@ PAGES: dict[Path, Callable[[str], str]] = {
     ROOT / "docs" / "metrics.md": metrics.page,
     ROOT / "docs" / "rules.md": lambda _: rules.audit_page(),
     ROOT / "docs" / "versions.md": partial(_placed, versions.reference),
+    ROOT / "kubecel" / "README.md": partial(_placed, limits.selectors),
 }
 
 

@@ -5,11 +5,16 @@ module that enforces it.
 """
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from tools.docs.sources import ROOT
 from tools.manifests import footprint
 
+from kubecel import effort, process, statictypes
+from kubecel.nodes import MAX_LEVELS
+from kubecel.results import MAX_RESULTS
+from kubecel.selector import KEPT_BYTES
 from podium import jsontext
 from podium.answers.expansion.createdclaims import MOST_CLAIMS
 from podium.answers.expansion.makers import MOST_PODS
@@ -18,10 +23,6 @@ from podium.api.convert import MAX_PODIUM_NAME
 from podium.api.devices import MAX_CONSUMERS
 from podium.api.podrequests import MOST_NAMES
 from podium.api.priority import HIGHEST_USER_PRIORITY
-from podium.cel import effort, process, statictypes
-from podium.cel.answers import MAX_RESULTS
-from podium.cel.nodes import MAX_LEVELS
-from podium.cel.selector import KEPT_BYTES
 from podium.documents import split, textfile, yamldoc
 from podium.groups.autogroups import MOST_GANGS
 from podium.groups.trees import MAX_GROUPS, MAX_TEMPLATES
@@ -60,6 +61,37 @@ _LEFT_OUT = "other nodes count as not examined"
 _ERROR = "an error that names the place; exit code 1"
 _SHED = "429, and the API server asks again"
 _DENIED = "denied, 429: the client tries again"
+# Those of kubecel, which its own README has too.
+SELECTOR_BOUNDS = (
+    Bound(
+        "effort of a device selector on a device; its longest text and list; all that it makes",
+        f"{_count(effort.MAX_EFFORT)} units; {_count(effort.MAX_TEXT)}; {_bytes(effort.MAX_BYTES)}",
+        "the selector fails: the cost limit is exceeded",
+    ),
+    Bound(
+        "effort of compiling a device selector; its levels of expressions; types in its types",
+        f"{_count(effort.MAX_EFFORT)} units; {MAX_LEVELS}; {statictypes.MAX_TYPE_DEPTH}",
+        "a compile error",
+    ),
+    Bound("compiled device selectors", _bytes(KEPT_BYTES), "the oldest is compiled again"),
+    Bound(
+        "processor time of a device selector on a device; time with waits",
+        f"{process.PROCESSOR_SECONDS:g} s; {process.ANSWER_SECONDS:g} s",
+        "it has no result and is tried again later",
+    ),
+    Bound(
+        "time until a selector without a result is tried again",
+        f"{process.FIRST_BACKOFF:g} s, doubled up to {process.LONGEST_BACKOFF:g} s",
+        "it is tried again",
+    ),
+    Bound(
+        "selectors without a result that are remembered",
+        _count(process.MAX_BACKOFFS),
+        "the oldest is tried again",
+    ),
+    Bound("memory of the process for device selectors", _bytes(process.MEMORY), "the selector has no result"),
+    Bound("results of device selectors", _count(MAX_RESULTS), "the oldest are evaluated again"),
+)
 BOUNDS = (
     Bound("a file, and what a gzip file holds", _bytes(textfile.MAX_BYTES), _ERROR),
     Bound(
@@ -117,34 +149,7 @@ BOUNDS = (
         f"{shortage.MAX_REQUESTS}, {shortage.MAX_REASONS} and {shortage.MAX_NEAREST}",
         "the others are counted",
     ),
-    Bound(
-        "effort of a device selector on a device; its longest text and list; all that it makes",
-        f"{_count(effort.MAX_EFFORT)} units; {_count(effort.MAX_TEXT)}; {_bytes(effort.MAX_BYTES)}",
-        "the selector fails: the cost limit is exceeded",
-    ),
-    Bound(
-        "effort of compiling a device selector; its levels of expressions; types in its types",
-        f"{_count(effort.MAX_EFFORT)} units; {MAX_LEVELS}; {statictypes.MAX_TYPE_DEPTH}",
-        "a compile error",
-    ),
-    Bound("compiled device selectors", _bytes(KEPT_BYTES), "the oldest is compiled again"),
-    Bound(
-        "processor time of a device selector on a device; time with waits",
-        f"{process.PROCESSOR_SECONDS:g} s; {process.ANSWER_SECONDS:g} s",
-        "it has no result and is tried again later",
-    ),
-    Bound(
-        "time until a selector without a result is tried again",
-        f"{process.FIRST_BACKOFF:g} s, doubled up to {process.LONGEST_BACKOFF:g} s",
-        "it is tried again",
-    ),
-    Bound(
-        "selectors without a result that are remembered",
-        _count(process.MAX_BACKOFFS),
-        "the oldest is tried again",
-    ),
-    Bound("memory of the process for device selectors", _bytes(process.MEMORY), "the selector has no result"),
-    Bound("results of device selectors", _count(MAX_RESULTS), "the oldest are evaluated again"),
+    *SELECTOR_BOUNDS,
     Bound("an object in a watch, as JSON", _bytes(LONGEST_LINE), "its last known state counts"),
     Bound("an object in a list, as JSON", _bytes(LONGEST_ANSWER), "an error that names the list"),
     Bound("nesting of an object of the API server", _count(jsontext.MAX_DEPTH), "what is deeper is left out"),
@@ -272,11 +277,20 @@ def reference() -> str:
 
     Raises ValueError for a figure that was not measured.
     """
-    bounds = "".join(f"| {each.of} | {each.at} | {each.beyond} |\n" for each in BOUNDS)
     return (
-        f"### Bounds\n\n| Of | At most | Beyond it |\n|---|---|---|\n{bounds}\n"
+        f"### Bounds\n\n{_bounds(BOUNDS)}\n"
         f"### Measured\n\n| Measurement | Figure |\n|---|---|\n{''.join(_measured())}"
     )
+
+
+def selectors() -> str:
+    """Return the table of the limits of selectors in Markdown."""
+    return _bounds(SELECTOR_BOUNDS)
+
+
+def _bounds(bounds: Iterable[Bound]) -> str:
+    rows = "".join(f"| {each.of} | {each.at} | {each.beyond} |\n" for each in bounds)
+    return f"| Of | At most | Beyond it |\n|---|---|---|\n{rows}"
 
 
 def _measured() -> list[str]:

@@ -14,8 +14,7 @@ from prometheus_client.registry import Collector
 
 from podium.controllers.metrics import ReconcilerMetrics
 from podium.runtime.metrics import read_cluster
-from podium.schedulerplugin.live.metrics import SchedulerMetrics
-from podium.schedulerplugin.live.scraped import register_scraped
+from podium.schedulerplugin.live.metrics import SchedulerMetrics, register_scraped
 from podium.webhooks.metrics import WebhookMetrics
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"

@@ -23,7 +23,6 @@ COMPONENTS = {
     "monitoring": "monitoring",
     "dashboard": "dashboard",
     "networkPolicy": "network-policy",
-    "policyTwin": "policy-twin",
     "confinedBinds": "confined-binds",
 }
 _OVERLAY = (

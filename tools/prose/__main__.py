@@ -27,7 +27,8 @@ def pages() -> list[Path]:
     """Return the pages that the prose linter reads."""
     return [
         *sorted(ROOT.glob("*.md")),
-        *sorted((ROOT / "docs").glob("*.md")),
+        ROOT / "kubecel" / "README.md",
+        *sorted((ROOT / "docs").rglob("*.md")),
         *sorted((ROOT / ".github").glob("*.md")),
     ]
 

@@ -27,6 +27,7 @@ _PACKED = (
     "podium/data/manifests/rendered/scheduler.yaml",
     "podium/data/docs/glossary.md",
     "podium/py.typed",
+    "kubecel/py.typed",
 )
 _ABSENT = ("tests/", "bench/", "podium/data/manifests/base", "podium/data/manifests/chart")
 

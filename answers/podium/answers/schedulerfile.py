@@ -1,4 +1,4 @@
-"""The file that says how to schedule and what preemption may do; docs/scheduler.md explains it.
+"""The file that says how to schedule and what preemption may do; docs/scheduler-reference.md explains it.
 
 apiVersion: config.podium.dev/v1
 kind: SchedulerConfiguration
@@ -75,18 +75,16 @@ class SchedulerModel(Strict):
     "Victims: pods of this scheduler (own), or of all schedulers (any)."
     reservedNodes: Annotated[str, pydantic.AfterValidator(node_label)] | None = None
     "A label, KEY or KEY=VALUE: only nodes with this label are used."
-    shadow: pydantic.StrictBool = False
-    "Also plan preemptions for pods of other schedulers, and compare."
     divergencePolicy: DivergencePolicy = DivergencePolicy.NO_PREEMPTION
-    "Permitted actions of a group whose pods have another priority: docs/preemption.md."
+    "Permitted actions of a group whose pods have another priority: docs/preemption-reference.md."
     semantics: Semantics = Semantics.KEP
-    "Rules of preemption, of the KEP or of a kube-scheduler release: docs/preemption.md."
+    "Rules of preemption, of the KEP or of a kube-scheduler release: docs/preemption-reference.md."
     budgets: Budgets = Budgets.BEST_EFFORT
     "Whether a PodDisruptionBudget may be violated if there is no other way."
     strategy: Strategy = Strategy.LEAST_ALLOCATED
     "Preferred nodes: the emptiest, or the fullest."
     weights: ResourceWeights = DEFAULT
-    """Weights of cpu and memory in that score, and of accelerators in packing: docs/scheduler.md."""
+    "Weights of cpu and memory in that score, and of accelerators in packing: docs/scheduler-explained.md."
     preemptionPriority: pydantic.StrictBool = False
     "Whether the annotation scheduling.podium.dev/preemption-priority-class is used."
     recordsNamespace: Annotated[str, pydantic.AfterValidator(_namespace)] | None = None
@@ -113,7 +111,6 @@ class SchedulerModel(Strict):
             ),
             scheduler_name=self.schedulerName,
             mode=self.preemption,
-            shadow=self.shadow,
             evictions_a_minute=self.evictionsPerMinute,
             records_namespace=self.recordsNamespace or "",
             decision_seconds=self.decisionTimeoutSeconds,

@@ -159,7 +159,7 @@ def _incomplete(name: str, error: ModuleNotFoundError) -> Exception:
     """Return the usage error for a package that is not installed; the error itself for a module of Podium."""
     package = (error.name or "podium").partition(".")[0]
     entry = COMMANDS.get(name)
-    if package == "podium" or entry is None:
+    if package in ("podium", "kubecel") or entry is None:
         return error
     if package in _UNIX_ONLY or (package == "uvloop" and sys.platform == "win32"):
         return PodiumUsageError(f"podium {name} does not run on Windows. Use Linux, macOS or WSL")

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from kubecel.lexer import LiteralError, Token, string, tokens_of
 from podium.api.devices import (
     DeviceAttribute,
     DeviceClaimSpec,
@@ -23,8 +24,6 @@ from podium.api.devices import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
-from podium.cel.lexer import Token, tokens_of
-from podium.cel.literals import LiteralError, string
 
 _COMMENT = re.compile(r"//[^\n]*")
 _NUMBERS = frozenset(("int", "uint", "float"))

@@ -134,7 +134,7 @@ PLAIN_FIELDS = words_of("""
     minAvailable maxUnavailable operator type status reason requests limits overhead allocatable
     allocatedResources resources quantity basic protocol effect whenUnsatisfiable nodeAffinityPolicy
     nodeTaintsPolicy accessModes startTime firstTimestamp lastTimestamp lastObservedTime eventTime time
-    mode result agreement accelerators
+    mode result accelerators
     action bindMountOptions declaredFeatures terminalState capacity maximumVolumeSize volumeMode
     volumeBindingMode allocationMode resource source allocationTimestamp version versions skipNodeOperations
     bindingConditions bindingFailureConditions extendedResourceName default validValues min max step counters

@@ -28,6 +28,7 @@ from podium.api.groups import (
     PODIUM_GROUP,
     DisruptionMode,
 )
+from podium.api.priority import PREEMPTION_POLICIES
 
 Fields = dict[str, Any]
 
@@ -40,7 +41,6 @@ MAX_PODIUM_NAME = 63
 # The names of composite groups.
 _MAX_NAME = 253
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*").fullmatch
-PREEMPTION_POLICIES = ("Never", "PreemptLowerPriority")
 _ANY: jsontext.Decoder[Any] = jsontext.Decoder(object, refuses=True)
 
 _SERVER_OWNED = (

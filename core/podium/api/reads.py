@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from podium.api import core, foreign, foreigngroups, v1alpha1, v1alpha2, v1beta1
+from podium.api.convert import VERSIONS
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 
 
@@ -60,30 +61,31 @@ def same(value: Any) -> Any:
     return value
 
 
-def _group_reads() -> dict[tuple[str, str], Read]:
-    oldest = Read(Kind.WORKLOAD, v1alpha1.WorkloadV1Alpha1, "workloads", v1alpha1.neutral_workload)
-    reads: dict[tuple[str, str], Read] = {(v1alpha1.API_VERSION, "Workload"): oldest}
-    older = ((NATIVE_GROUP, "v1alpha2"), (PODIUM_GROUP, "v1alpha2"))
-    newer = ((NATIVE_GROUP, "v1alpha3"), (NATIVE_GROUP, "v1beta1"), (PODIUM_GROUP, "v1beta1"))
-    for group, version in older:
-        group_read = Read(Kind.POD_GROUP, v1alpha2.PodGroupV1Alpha2, "podgroups", v1alpha2.neutral_group)
-        workload_read = Read(Kind.WORKLOAD, v1alpha2.WorkloadV1Alpha2, "workloads", v1alpha2.neutral_workload)
-        reads[f"{group}/{version}", "PodGroup"] = group_read
-        reads[f"{group}/{version}", "Workload"] = workload_read
-    for group, version in newer:
-        group_read = Read(Kind.POD_GROUP, v1beta1.PodGroupV1Beta1, "podgroups", v1beta1.neutral_group)
-        workload_read = Read(Kind.WORKLOAD, v1beta1.WorkloadV1Beta1, "workloads", v1beta1.neutral_workload)
-        reads[f"{group}/{version}", "PodGroup"] = group_read
-        reads[f"{group}/{version}", "Workload"] = workload_read
-    return reads
-
-
+_OLDEST = Read(Kind.WORKLOAD, v1alpha1.WorkloadV1Alpha1, "workloads", v1alpha1.neutral_workload)
+_OLDER = {
+    "PodGroup": Read(Kind.POD_GROUP, v1alpha2.PodGroupV1Alpha2, "podgroups", v1alpha2.neutral_group),
+    "Workload": Read(Kind.WORKLOAD, v1alpha2.WorkloadV1Alpha2, "workloads", v1alpha2.neutral_workload),
+}
+_NEWER = {
+    "PodGroup": Read(Kind.POD_GROUP, v1beta1.PodGroupV1Beta1, "podgroups", v1beta1.neutral_group),
+    "Workload": Read(Kind.WORKLOAD, v1beta1.WorkloadV1Beta1, "workloads", v1beta1.neutral_workload),
+}
+_COMPOSITE = Read(
+    Kind.COMPOSITE_GROUP, v1beta1.CompositePodGroup, "compositepodgroups", v1beta1.neutral_composite
+)
 # The reads of composite groups.
 COMPOSITE_READS: Reads = {
-    (version, "CompositePodGroup"): Read(
-        Kind.COMPOSITE_GROUP, v1beta1.CompositePodGroup, "compositepodgroups", v1beta1.neutral_composite
-    )
-    for version in (COMPOSITE_VERSION, PODIUM_COMPOSITE)
+    (version, "CompositePodGroup"): _COMPOSITE for version in (COMPOSITE_VERSION, PODIUM_COMPOSITE)
+}
+# The reads of PodGroups, Workloads and composite groups in every version.
+GROUP_READS: Reads = {
+    (v1alpha1.API_VERSION, "Workload"): _OLDEST,
+    **{
+        (api_version, kind): read
+        for api_version, version in VERSIONS.items()
+        for kind, read in (_NEWER if version.newer else _OLDER).items()
+    },
+    **COMPOSITE_READS,
 }
 # By (apiVersion, kind) as in objects.
 READS: Reads = {
@@ -95,8 +97,7 @@ READS: Reads = {
     ("policy/v1", "PodDisruptionBudget"): Read(
         Kind.BUDGET, core.PodDisruptionBudget, "poddisruptionbudgets", same
     ),
-    **_group_reads(),
-    **COMPOSITE_READS,
+    **GROUP_READS,
     **{
         (version, "Workload"): Read(Kind.KUEUE_WORKLOAD, foreign.KueueWorkload, "workloads", same)
         for version in ("kueue.x-k8s.io/v1beta1", "kueue.x-k8s.io/v1beta2")

@@ -28,11 +28,10 @@ MAX_TEXT = 1024
 
 
 class PlanMode(StrEnum):
-    """The mode of a plan: carried out, only observed, or made for a pod of another scheduler."""
+    """The mode of a plan: carried out, or only observed."""
 
     ENFORCED = "Enforced"
     OBSERVED = "Observed"
-    SHADOW = "Shadow"
 
 
 class Result(StrEnum):
@@ -41,24 +40,6 @@ class Result(StrEnum):
     EVICTED = "Evicted"
     FAILED = "Failed"
     PLANNED = "Planned"
-
-
-class Agreement(StrEnum):
-    """The action of the other scheduler, compared with the plan of a shadow."""
-
-    SAME = "Same"
-    # It evicted as many other pods, of the same priorities: of several plans with equal cost one is chosen at
-    # random.
-    ALIKE = "Alike"
-    OTHER_VICTIMS = "OtherVictims"
-    # It evicted no pod while the preemptor waited.
-    THEY_DID_NOT = "TheyDidNot"
-    # It evicted pods although there was no plan, or no need for one.
-    WE_WOULD_NOT = "WeWouldNot"
-    # Its victims were already terminating when the plan was made, so the two planned on different clusters.
-    TOO_LATE = "TooLate"
-    # The pod was gone before the comparison.
-    UNKNOWN = "Unknown"
 
 
 class Owner(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -82,12 +63,11 @@ class Party(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RecordedPlan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A recorded plan. `time` is RFC 3339 in UTC; enumerations are those of Mode, Result and Agreement.
+    """A recorded plan. `time` is RFC 3339 in UTC; enumerations are those of PlanMode and Result.
 
     `units` lists at most MAX_UNITS of `unitCount` victims, with `podCount` pods in all, which hold
     `accelerators` by resource or driver. `violations` and `acceleratorSeconds` are its harm. `milliseconds`
-    is the duration of its execution. `theirPods` is the number of pods that the other scheduler evicted where
-    a shadow planned.
+    is the duration of its execution.
     """
 
     time: str
@@ -103,8 +83,6 @@ class RecordedPlan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     violations: int = 0
     acceleratorSeconds: int = 0
     milliseconds: int = 0
-    agreement: str = ""
-    theirPods: int = 0
 
 
 class PreemptionRecord(msgspec.Struct):

@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from podium.api.groups import NATIVE_GROUP, Template, Workload
-from podium.api.meta import ObjectMeta
-from podium.api.v1alpha2 import ControllerRef, SchedulingPolicy, min_count, reference
+from podium.api.v1alpha2 import ControllerRef, GroupingObject, SchedulingPolicy, min_count, reference
 
 API_VERSION = f"{NATIVE_GROUP}/v1alpha1"
 
@@ -28,12 +27,9 @@ class WorkloadSpecV1Alpha1(msgspec.Struct, gc=False):
     podGroups: list[GroupV1Alpha1] | None = None
 
 
-class WorkloadV1Alpha1(msgspec.Struct, gc=False):
+class WorkloadV1Alpha1(GroupingObject, gc=False):
     """A Workload; it has no status and no priority."""
 
-    apiVersion: str
-    kind: str
-    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
     spec: WorkloadSpecV1Alpha1 = msgspec.field(default_factory=WorkloadSpecV1Alpha1)
 
 

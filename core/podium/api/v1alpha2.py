@@ -12,6 +12,14 @@ from podium.api.groups import NATIVE_GROUP, DisruptionMode, PodGroup, Template, 
 from podium.api.meta import Condition, Int32, ObjectMeta
 
 
+class GroupingObject(msgspec.Struct, gc=False):
+    """The head of a PodGroup, a CompositePodGroup or a Workload in any version."""
+
+    apiVersion: str
+    kind: str
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+
+
 class BasicPolicy(msgspec.Struct, gc=False):
     """No minimum: members are scheduled one by one."""
 
@@ -49,10 +57,9 @@ class ControllerRef(msgspec.Struct, gc=False):
     name: str | None = None
 
 
-class PodGroupTemplateV1Alpha2(msgspec.Struct, gc=False):
-    """A template of a Workload."""
+class GroupFieldsV1Alpha2(msgspec.Struct, gc=False):
+    """The fields that a group and a template have in common."""
 
-    name: str | None = None
     schedulingPolicy: SchedulingPolicy | None = None
     schedulingConstraints: SchedulingConstraints | None = None
     # Behind DRAWorkloadResourceClaims.
@@ -62,6 +69,12 @@ class PodGroupTemplateV1Alpha2(msgspec.Struct, gc=False):
     priority: Int32 | None = None
 
 
+class PodGroupTemplateV1Alpha2(GroupFieldsV1Alpha2, gc=False):
+    """A template of a Workload."""
+
+    name: str | None = None
+
+
 class WorkloadSpecV1Alpha2(msgspec.Struct, gc=False):
     """spec of a Workload."""
 
@@ -69,12 +82,9 @@ class WorkloadSpecV1Alpha2(msgspec.Struct, gc=False):
     podGroupTemplates: list[PodGroupTemplateV1Alpha2] | None = None
 
 
-class WorkloadV1Alpha2(msgspec.Struct, gc=False):
+class WorkloadV1Alpha2(GroupingObject, gc=False):
     """A Workload; it has no status."""
 
-    apiVersion: str
-    kind: str
-    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
     spec: WorkloadSpecV1Alpha2 = msgspec.field(default_factory=WorkloadSpecV1Alpha2)
 
 
@@ -91,17 +101,10 @@ class PodGroupTemplateRef(msgspec.Struct, gc=False):
     workload: WorkloadTemplateRef | None = None
 
 
-class PodGroupSpecV1Alpha2(msgspec.Struct, gc=False):
+class PodGroupSpecV1Alpha2(GroupFieldsV1Alpha2, gc=False):
     """spec of a PodGroup."""
 
     podGroupTemplateRef: PodGroupTemplateRef | None = None
-    schedulingPolicy: SchedulingPolicy | None = None
-    schedulingConstraints: SchedulingConstraints | None = None
-    # Behind DRAWorkloadResourceClaims.
-    resourceClaims: list[ResourceClaimEntry] | None = None
-    disruptionMode: str | None = None
-    priorityClassName: str | None = None
-    priority: Int32 | None = None
 
 
 class PodGroupStatus(msgspec.Struct, gc=False):
@@ -111,12 +114,9 @@ class PodGroupStatus(msgspec.Struct, gc=False):
     resourceClaimStatuses: list[EntryStatus] | None = None
 
 
-class PodGroupV1Alpha2(msgspec.Struct, gc=False):
+class PodGroupV1Alpha2(GroupingObject, gc=False):
     """A PodGroup."""
 
-    apiVersion: str
-    kind: str
-    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
     spec: PodGroupSpecV1Alpha2 = msgspec.field(default_factory=PodGroupSpecV1Alpha2)
     status: PodGroupStatus | None = None
 

@@ -7,9 +7,10 @@ import msgspec
 
 from podium.api.core import ResourceClaimEntry
 from podium.api.groups import CompositeGroup, DisruptionMode, PodGroup, Template, TemplateRef, Workload
-from podium.api.meta import Condition, Int32, ObjectMeta
+from podium.api.meta import Condition, Int32
 from podium.api.v1alpha2 import (
     ControllerRef,
+    GroupingObject,
     PodGroupStatus,
     SchedulingConstraints,
     SchedulingPolicy,
@@ -41,17 +42,21 @@ class DisruptionModeUnion(msgspec.Struct, gc=False):
         return None if self.single is None else DisruptionMode.POD
 
 
-class PodGroupTemplateV1Beta1(msgspec.Struct, gc=False):
-    """A template of a Workload."""
+class CommonFields(msgspec.Struct, gc=False):
+    """The fields that groups, composite groups and their templates have in common."""
 
-    name: str | None = None
-    schedulingPolicy: SchedulingPolicy | None = None
     schedulingConstraints: SchedulingConstraints | None = None
-    resourceClaims: list[ResourceClaimEntry] | None = None
     disruptionMode: DisruptionModeUnion | None = None
     priorityClassName: str | None = None
     priority: Int32 | None = None
     preemptionPolicy: str | None = None
+
+
+class GroupFieldsV1Beta1(CommonFields, gc=False):
+    """The fields that a group and its template have in common."""
+
+    schedulingPolicy: SchedulingPolicy | None = None
+    resourceClaims: list[ResourceClaimEntry] | None = None
 
 
 class CompositeGangPolicy(msgspec.Struct, gc=False):
@@ -67,16 +72,22 @@ class CompositeSchedulingPolicy(msgspec.Struct, gc=False):
     gang: CompositeGangPolicy | None = None
 
 
-class CompositePodGroupTemplate(msgspec.Struct, gc=False):
+class CompositeFields(CommonFields, gc=False):
+    """The fields that a composite group and its template have in common."""
+
+    schedulingPolicy: CompositeSchedulingPolicy | None = None
+
+
+class PodGroupTemplateV1Beta1(GroupFieldsV1Beta1, gc=False):
+    """A template of a Workload."""
+
+    name: str | None = None
+
+
+class CompositePodGroupTemplate(CompositeFields, gc=False):
     """A template of groups, behind CompositePodGroup; recursive to a depth of four."""
 
     name: str | None = None
-    schedulingPolicy: CompositeSchedulingPolicy | None = None
-    schedulingConstraints: SchedulingConstraints | None = None
-    disruptionMode: DisruptionModeUnion | None = None
-    priorityClassName: str | None = None
-    priority: Int32 | None = None
-    preemptionPolicy: str | None = None
     podGroupTemplates: list[PodGroupTemplateV1Beta1] | None = None
     compositePodGroupTemplates: "list[CompositePodGroupTemplate] | None" = None
 
@@ -89,12 +100,9 @@ class WorkloadSpecV1Beta1(msgspec.Struct, gc=False):
     compositePodGroupTemplates: list[CompositePodGroupTemplate] | None = None
 
 
-class WorkloadV1Beta1(msgspec.Struct, gc=False):
+class WorkloadV1Beta1(GroupingObject, gc=False):
     """A Workload; it has no status."""
 
-    apiVersion: str
-    kind: str
-    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
     spec: WorkloadSpecV1Beta1 = msgspec.field(default_factory=WorkloadSpecV1Beta1)
 
 
@@ -105,31 +113,25 @@ class WorkloadRef(msgspec.Struct, gc=False):
     templateName: str | None = None
 
 
-class PodGroupSpecV1Beta1(msgspec.Struct, gc=False):
+class PodGroupSpecV1Beta1(GroupFieldsV1Beta1, gc=False):
     """spec of a PodGroup."""
 
     parentCompositePodGroupName: str | None = None
     workloadRef: WorkloadRef | None = None
-    schedulingPolicy: SchedulingPolicy | None = None
-    schedulingConstraints: SchedulingConstraints | None = None
-    resourceClaims: list[ResourceClaimEntry] | None = None
-    disruptionMode: DisruptionModeUnion | None = None
-    priorityClassName: str | None = None
-    priority: Int32 | None = None
-    preemptionPolicy: str | None = None
 
 
-class CompositePodGroupSpec(msgspec.Struct, gc=False):
+class PodGroupV1Beta1(GroupingObject, gc=False):
+    """A PodGroup."""
+
+    spec: PodGroupSpecV1Beta1 = msgspec.field(default_factory=PodGroupSpecV1Beta1)
+    status: PodGroupStatus | None = None
+
+
+class CompositePodGroupSpec(CompositeFields, gc=False):
     """spec of a CompositePodGroup."""
 
     parentCompositePodGroupName: str | None = None
     workloadRef: WorkloadRef | None = None
-    schedulingPolicy: CompositeSchedulingPolicy | None = None
-    schedulingConstraints: SchedulingConstraints | None = None
-    disruptionMode: DisruptionModeUnion | None = None
-    priorityClassName: str | None = None
-    priority: Int32 | None = None
-    preemptionPolicy: str | None = None
 
 
 class CompositePodGroupStatus(msgspec.Struct, gc=False):
@@ -138,24 +140,11 @@ class CompositePodGroupStatus(msgspec.Struct, gc=False):
     conditions: list[Condition] | None = None
 
 
-class CompositePodGroup(msgspec.Struct, gc=False):
+class CompositePodGroup(GroupingObject, gc=False):
     """A CompositePodGroup, which Kubernetes 1.37 serves in v1alpha3 behind a gate, and Podium in v1beta1."""
 
-    apiVersion: str
-    kind: str
-    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
     spec: CompositePodGroupSpec = msgspec.field(default_factory=CompositePodGroupSpec)
     status: CompositePodGroupStatus | None = None
-
-
-class PodGroupV1Beta1(msgspec.Struct, gc=False):
-    """A PodGroup."""
-
-    apiVersion: str
-    kind: str
-    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
-    spec: PodGroupSpecV1Beta1 = msgspec.field(default_factory=PodGroupSpecV1Beta1)
-    status: PodGroupStatus | None = None
 
 
 def neutral_group(group: PodGroupV1Beta1) -> PodGroup:

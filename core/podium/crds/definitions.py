@@ -1,9 +1,10 @@
 """The custom resources of scheduling.podium.dev as CustomResourceDefinitions.
 
 Where the Workload API is not served, these kinds replace it. Their schema therefore holds the declarative
-validation rules of upstream, version by version, with upstream's messages where a schema can produce them. It
-holds no rule of Podium's own: those have levels and are in the webhook. The one exception is the length of a
-PodGroup's name, because the name is a label on its pods.
+validation rules of upstream, version by version, with upstream's messages where a schema can produce them.
+They come from the tables of `podium.rules`. The schema holds no rule of Podium's own: those have levels and
+are in the webhook. The one exception is the length of a PodGroup's name, because the name is a label on its
+pods.
 
 v1alpha2 is served only if a conversion webhook is configured. Without one the API server would only change
 the apiVersion of objects, and prune fields whose shape differs between the versions. PreemptionRecord
@@ -14,37 +15,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from podium.api.convert import MAX_PODIUM_NAME, PARENT
-from podium.api.groups import COMPOSITE_INITIALLY_SCHEDULED, PODIUM_GROUP
+from podium.api.groups import (
+    COMPOSITE_INITIALLY_SCHEDULED,
+    GROUP_SCHEDULED,
+    INITIALLY_SCHEDULED,
+    PODIUM_GROUP,
+)
 from podium.api.records import RECORD_KIND
 from podium.crds.records import record_parts
-from podium.crds.schema import (
-    NOT_EMPTY,
-    Rule,
-    Schema,
-    claim_status,
-    composite_fields,
-    composite_rules,
-    composite_templates,
-    condition,
-    equal,
-    equal_plain,
-    fixed,
-    group_fields,
-    group_rules,
-    items,
-    label,
-    only_one,
-    only_one_list,
-    optional_text,
-    required_text,
-    rule,
-    segment,
-    struct,
-    subdomain,
-)
-from podium.groups.trees import MAX_TEMPLATES
-from podium.rules.groupspec import MAX_CLAIMS
-from podium.rules.templates import COMPOSITES, LEAVES
+from podium.crds.schema import Rule, Schema, condition, equal, equal_plain, items, properties, rule, struct
+from podium.rules import compositegroup, podgroup, workload
+from podium.rules.groupspec import MAX_CLAIMS, OLDER
+from podium.rules.templates import LEAVES
 
 CATEGORY = "podium"
 # A custom resource needs some limit; no object has more conditions.
@@ -68,11 +50,11 @@ def crds(conversion: dict[str, Any] | None = None) -> list[dict[str, Any]]:
         *(
             _crd(
                 kind,
-                {"name": "v1alpha2", "served": served, "storage": False, **version(newer=False)},
-                {"name": "v1beta1", "served": True, "storage": True, **version(newer=True)},
+                {"name": OLDER, "served": served, "storage": False, **of_version(OLDER)},
+                {"name": "v1beta1", "served": True, "storage": True, **of_version("v1beta1")},
                 conversion=strategy,
             )
-            for kind, version in both.items()
+            for kind, of_version in both.items()
         ),
         _crd("CompositePodGroup", {"name": "v1beta1", "served": True, "storage": True, **_composite_group()}),
     ]
@@ -107,24 +89,32 @@ def _crd(kind: str, *versions: dict[str, Any], conversion: dict[str, Any] | None
     }
 
 
-def _pod_group(*, newer: bool) -> dict[str, Any]:
-    ref = "workloadRef" if newer else "podGroupTemplateRef"
-    spec = struct(
-        "The desired state of the group; fixed once created"
-        + (", but for a gang's minCount." if newer else "."),
+def _pod_group(version: str) -> dict[str, Any]:
+    newer = version != OLDER
+    parent_rule = rule(
+        f"!has(self.{PARENT}) || has(self.workloadRef)",
+        f"must be set when {PARENT} is set",
+        ".workloadRef",
+        "Required",
+    )
+    spec = properties(podgroup.SPECS[version], rules=[parent_rule] if newer else [])
+    claim = spec["properties"]["resourceClaims"]["items"]["properties"]
+    claim_status = struct(
+        "Status of a claim.",
         {
-            **({PARENT: _parent()} if newer else {}),
-            ref: _workload_ref() if newer else _template_ref(),
-            **group_fields(newer=newer),
+            "name": claim["name"],
+            "resourceClaimName": {
+                **claim["resourceClaimName"],
+                "description": "ResourceClaim that was made.",
+            },
         },
-        required=["schedulingPolicy"],
-        rules=[*(_parent_rules() if newer else []), fixed(ref, equal(ref)), *group_rules(newer=newer)],
+        required=["name"],
     )
     status = struct(
         "The observed state of the group.",
         {
-            "conditions": items("Conditions by type.", condition(), _MAX_CONDITIONS, key="type"),
-            "resourceClaimStatuses": items("Claims by name.", claim_status(), MAX_CLAIMS),
+            "conditions": _conditions(),
+            "resourceClaimStatuses": items("Claims by name.", claim_status, MAX_CLAIMS),
         },
     )
     name_rule = rule(
@@ -138,8 +128,8 @@ def _pod_group(*, newer: bool) -> dict[str, Any]:
         "must match the name of an entry in `spec.resourceClaims`",
         ".status.resourceClaimStatuses",
     )
-    scheduled = "PodGroupInitiallyScheduled" if newer else "PodGroupScheduled"
-    workload = ".spec.workloadRef" if newer else ".spec.podGroupTemplateRef.workload"
+    scheduled = INITIALLY_SCHEDULED if newer else GROUP_SCHEDULED
+    ref = ".spec.workloadRef" if newer else ".spec.podGroupTemplateRef.workload"
     return {
         "schema": _root(
             "A group of pods that is scheduled, ordered and preempted as one.",
@@ -154,23 +144,15 @@ def _pod_group(*, newer: bool) -> dict[str, Any]:
             _column("Scheduled", f'.status.conditions[?(@.type=="{scheduled}")].status'),
             _column("Divergent", '.status.conditions[?(@.type=="PodsNotMatchingPriority")].status'),
             _column("Mode", ".spec.disruptionMode", priority=1),
-            _column("Workload", f"{workload}.workloadName", priority=1),
+            _column("Workload", f"{ref}.workloadName", priority=1),
             _column("Age", ".metadata.creationTimestamp", "date"),
         ],
     }
 
 
 def _composite_group() -> dict[str, Any]:
-    spec = struct(
-        "The desired state of the composite group; fixed once created.",
-        {PARENT: _parent(), "workloadRef": _workload_ref(), **composite_fields()},
-        required=["workloadRef", "schedulingPolicy"],
-        rules=[fixed(PARENT, equal(PARENT)), fixed("workloadRef", equal("workloadRef")), *composite_rules()],
-    )
-    status = struct(
-        "The observed state of the composite group.",
-        {"conditions": items("Conditions by type.", condition(), _MAX_CONDITIONS, key="type")},
-    )
+    spec = properties(compositegroup.SPECS["v1beta1"])
+    status = struct("The observed state of the composite group.", {"conditions": _conditions()})
     return {
         "schema": _root(
             "A group of pod groups and composite groups that is scheduled and preempted together.",
@@ -190,27 +172,9 @@ def _composite_group() -> dict[str, Any]:
     }
 
 
-def _workload(*, newer: bool) -> dict[str, Any]:
-    template = struct(
-        "A template of pod groups" + (", fixed but for a gang's minCount." if newer else "."),
-        {
-            "name": required_text(label("Name of the template in the Workload.")),
-            **group_fields(newer=newer),
-        },
-        required=["name", "schedulingPolicy"],
-        rules=group_rules(newer=True) if newer else [],
-    )
-    templates = items("Templates that groups may be created from.", template, MAX_TEMPLATES)
-    templates_fixed = fixed("podGroupTemplates", equal_plain("podGroupTemplates", named=True))
-    update = _newer_rules() if newer else [templates_fixed]
-    leaves = {**templates, "x-kubernetes-validations": [NOT_EMPTY]}
-    lists = {LEAVES: templates, COMPOSITES: composite_templates(template)} if newer else {LEAVES: leaves}
-    spec = struct(
-        "Templates of the pod groups of one workload.",
-        {"controllerRef": _controller_ref(), **lists},
-        required=[] if newer else [LEAVES],
-        rules=[fixed("controllerRef", equal("controllerRef")), *update],
-    )
+def _workload(version: str) -> dict[str, Any]:
+    newer = version != OLDER
+    spec = properties(workload.SPECS[version], rules=[_one_priority()] if newer else [])
     # A column shows only one value; in v1beta1 all templates have the same priority as the first.
     first = ".spec.podGroupTemplates[0]"
     shared = [
@@ -238,66 +202,16 @@ def _record() -> dict[str, Any]:
     }
 
 
-def _newer_rules() -> list[Rule]:
-    """Return the rules that fix the set of templates, and require one priority for all of them."""
-    path, here, old = f".{LEAVES}", f"self.{LEAVES}", f"oldSelf.{LEAVES}"
+def _conditions() -> Schema:
+    return items("Conditions by type.", condition(), _MAX_CONDITIONS, key="type")
+
+
+def _one_priority() -> Rule:
+    """Return the rule that all templates have one priority; the webhook compares those of a tree."""
+    here = f"self.{LEAVES}"
     first = f"{here}[0]"
     same = f"{equal_plain('priorityClassName', 't', first)} && {equal('priority', 't', first)}"
-    # A Workload with composite templates has no such list; the webhook compares the templates of a tree.
-    leaves, stored = f"!has({here})", f"!has({old})"
-    added = f"{leaves} || {here}.all(t, has({old}) && {old}.exists(o, o.name == t.name))"
-    removed = f"{stored} || {old}.all(o, has({here}) && {here}.exists(t, t.name == o.name))"
-    return [
-        *only_one_list(LEAVES, COMPOSITES),
-        rule(added, "item may not be added", path, "Forbidden"),
-        rule(removed, "item may not be removed", path, "Forbidden"),
-        rule(f"{leaves} || {here}.all(t, {same})", "detected multiple priority configurations"),
-    ]
-
-
-def _parent() -> Schema:
-    return subdomain("CompositePodGroup in the same namespace that the group belongs to.")
-
-
-def _parent_rules() -> list[Rule]:
-    """Return the rules that a group's parent is fixed, and that a group with one names its template."""
-    message = f"must be set when {PARENT} is set"
-    return [
-        rule(f"!has(self.{PARENT}) || has(self.workloadRef)", message, ".workloadRef", "Required"),
-        fixed(PARENT, equal(PARENT)),
-    ]
-
-
-def _workload_ref() -> Schema:
-    return struct(
-        "Template that the group was created from.",
-        {
-            "workloadName": required_text(subdomain("Workload in the same namespace.")),
-            "templateName": required_text(label("Template of the Workload.")),
-        },
-        required=["workloadName", "templateName"],
-    )
-
-
-def _template_ref() -> Schema:
-    names = {
-        "workloadName": required_text(subdomain("Workload in the same namespace.")),
-        "podGroupTemplateName": required_text(label("Template of the Workload.")),
-    }
-    workload = struct("Template of a Workload.", names, required=list(names))
-    return struct("Origin of the group.", {"workload": workload}, rules=only_one("workload"))
-
-
-def _controller_ref() -> Schema:
-    return struct(
-        "Object that the Workload represents.",
-        {
-            "apiGroup": optional_text(subdomain("Its API group; empty for the core group.")),
-            "kind": required_text(segment("Its kind.")),
-            "name": required_text(segment("Its name, in the same namespace.")),
-        },
-        required=["kind", "name"],
-    )
+    return rule(f"!has({here}) || {here}.all(t, {same})", "detected multiple priority configurations")
 
 
 def _root(

@@ -9,7 +9,6 @@ from podium.api.records import (
     MAX_RESOURCES,
     MAX_TEXT,
     MAX_UNITS,
-    Agreement,
     PlanMode,
     Result,
 )
@@ -43,9 +42,7 @@ def _plan_schema() -> Schema:
         "A preemption, carried out or planned.",
         {
             "time": {"description": "Time of the decision.", "type": "string", "format": "date-time"},
-            "mode": _word(
-                "Whether it was carried out, observed, or planned for another scheduler.", PlanMode
-            ),
+            "mode": _word("Whether it was carried out or observed.", PlanMode),
             "result": _word("Result of the plan.", Result),
             "message": _text_schema("Human-readable reason.", MAX_TEXT),
             "preemptor": _party("The preemptor."),
@@ -68,8 +65,6 @@ def _plan_schema() -> Schema:
             "violations": {"description": "Number of pods in violation of a PodDisruptionBudget.", **_WHOLE},
             "acceleratorSeconds": {"description": "The work lost, in accelerator-seconds.", **_WHOLE},
             "milliseconds": {"description": "Duration of the execution.", **_WHOLE},
-            "agreement": _word("Decision of the other scheduler.", Agreement),
-            "theirPods": {"description": "Number of pods that the other scheduler preempted.", **_WHOLE},
         },
         required=["time", "mode", "result", "preemptor"],
     )
@@ -103,7 +98,7 @@ def _party(description: str) -> Schema:
     )
 
 
-def _word(description: str, words: type[PlanMode] | type[Result] | type[Agreement]) -> Schema:
+def _word(description: str, words: type[PlanMode] | type[Result]) -> Schema:
     return {"description": description, "type": "string", "enum": [str(word) for word in words]}
 
 

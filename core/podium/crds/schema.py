@@ -1,4 +1,4 @@
-"""The parts of the custom resources' schemas: fields, limits, unions, and which fields an update may change.
+"""The schemas of structs, made from their tables: fields, limits, unions and immutable fields.
 
 CEL expresses the rules that the OpenAPI subset of a CRD cannot express with upstream's message. Three
 properties of CEL decide the form. A rule with oldSelf does not run when its field is added or removed, so an
@@ -7,29 +7,22 @@ compared too. The API server estimates the cost of a rule from limits, so every 
 Optionals (`?.`) are not used, because their size is unknown to it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from podium.api.convert import PREEMPTION_POLICIES
-from podium.api.groups import DisruptionMode
-from podium.api.priority import HIGHEST_USER_PRIORITY
-from podium.groups.trees import MAX_DEPTH, MAX_TEMPLATES
+from podium.groups.trees import MAX_DEPTH
+from podium.rules import names
 from podium.rules.conditions import MAX_MESSAGE, MAX_REASON
-from podium.rules.groupspec import MAX_CLAIMS
 from podium.rules.names import LABEL_LIMIT, SUBDOMAIN_LIMIT
-from podium.rules.templates import COMPOSITES, LEAVES
+from podium.rules.schema import Fact, Field, StructSchema
 
 Schema = dict[str, Any]
 Rule = dict[str, str]
 
-IMMUTABLE = "field is immutable"
-NOT_EMPTY = {"rule": "size(self) > 0", "message": "must not be empty", "reason": "FieldValueRequired"}
-_MAX_TOPOLOGY = 1
+_NOT_EMPTY = {"rule": "size(self) > 0", "message": "must not be empty", "reason": "FieldValueRequired"}
 # A prefix, a slash and a name.
 _MAX_KEY = SUBDOMAIN_LIMIT + 1 + LABEL_LIMIT
 _INT32 = {"type": "integer", "format": "int32", "minimum": -(2**31), "maximum": 2**31 - 1}
-# Immutable fields of pod groups and templates whose empty value differs from an absent field.
-_STRUCTS = ("schedulingConstraints", "disruptionMode", "priority")
 
 
 def rule(cel: str, message: str, path: str = "", reason: str = "") -> Rule:
@@ -77,134 +70,178 @@ def equal(field: str, one: str = "self", other: str = "oldSelf") -> str:
     return f"has({here}) == has({there}) && (!has({here}) || {here} == {there})"
 
 
-def equal_plain(field: str, one: str = "self", other: str = "oldSelf", *, named: bool = False) -> str:
+def equal_plain(field: str, one: str = "self", other: str = "oldSelf", *, key: str = "") -> str:
     """Return the same for a text or list whose empty value counts as absent.
 
-    The order of a list counts only if its items are `named`.
+    The order of a list counts only if its items have a `key`.
     """
     here, there = f"{one}.{field}", f"{other}.{field}"
-    order = f" && {here}.map(i, i.name) == {there}.map(i, i.name)" if named else ""
+    order = f" && {here}.map(i, i.{key}) == {there}.map(i, i.{key})" if key else ""
     filled = f"(has({here}) && size({here}) > 0) == (has({there}) && size({there}) > 0)"
     return f"{filled} && (!has({here}) || !has({there}) || {here} == {there}{order})"
 
 
-def fixed(field: str, same: str) -> Rule:
-    """Return a rule that refuses every update for which `same` is not true."""
-    return rule(same, IMMUTABLE, f".{field}")
+def _valid(form: str) -> list[Rule]:
+    """Return the rule that checks a format of the CEL library, whose messages are those of upstream."""
+    check = f"format.{form}().validate(self)"
+    return [{"rule": f"!{check}.hasValue()", "messageExpression": f"{check}.value()[0]"}]
 
 
-def only_one(*members: str) -> list[Rule]:
-    """Return rules that allow exactly one set member of a union."""
-    names = ", ".join(f"`{member}`" for member in members)
-    rules = [rule(" || ".join(f"has(self.{member})" for member in members), f"must specify one of: {names}")]
-    if len(members) > 1:
-        both = " && ".join(f"has(self.{member})" for member in members)
-        rules.append(rule(f"!({both})", f"must specify exactly one of: {names}"))
-    return rules
+# The limit and the rules of a text by the function that checks its syntax. Upstream limits no segment.
+_SYNTAX: Mapping[Callable[[str], list[str]], tuple[int, list[Rule]]] = {
+    names.dns_subdomain: (SUBDOMAIN_LIMIT, _valid("dns1123Subdomain")),
+    names.dns_label: (LABEL_LIMIT, _valid("dns1123Label")),
+    names.qualified_name: (_MAX_KEY, _valid("qualifiedName")),
+    names.path_segment: (
+        SUBDOMAIN_LIMIT,
+        [rule(f"self != '{dots}'", f"may not be '{dots}'") for dots in (".", "..")]
+        + [rule(f"!self.contains('{char}')", f"may not contain '{char}'") for char in "/%"],
+    ),
+}
 
 
-def only_one_list(*members: str) -> list[Rule]:
-    """Return rules that allow exactly one of some lists; an empty list counts as absent."""
-    names = ", ".join(f"`{member}`" for member in members)
-    filled = [f"(has(self.{member}) && size(self.{member}) > 0)" for member in members]
+def properties(shape: StructSchema, *, fixed: bool = False, rules: Sequence[Rule] = ()) -> Schema:
+    """Return the schema of a struct from its table, with further rules; no update may change a fixed one."""
+    return struct(
+        shape.description,
+        {field.name: _property(field, fixed=fixed) for field in shape.fields},
+        required=_required(shape),
+        rules=[*_rules(shape, fixed=fixed), *rules],
+    )
+
+
+def _required(shape: StructSchema) -> list[str]:
+    """Return the required fields; a struct by value has no zero value that is valid.
+
+    A field with a default is not among them, and the schema does not set the default: the webhook could no
+    longer detect an omitted disruption mode, which a group takes from its template.
+    """
     return [
-        rule(" || ".join(filled), f"must specify one of: {names}"),
-        rule(f"!({' && '.join(filled)})", f"must specify exactly one of: {names}"),
+        field.name
+        for field in shape.fields
+        if (Fact.REQUIRED in field.facts and field.default is None) or _by_value(field)
     ]
 
 
-def optional_text(schema: Schema) -> Schema:
-    """Return a schema in which an empty text counts as absent, as in upstream's fields without pointers."""
-    rules: list[Rule] = schema["x-kubernetes-validations"]
-    filled = [{**one, "rule": f"self == '' || {one['rule']}"} for one in rules]
-    return {**schema, "x-kubernetes-validations": filled}
+def _by_value(field: Field) -> bool:
+    return field.shape is not None and field.zero is not None
 
 
-def required_text(schema: Schema) -> Schema:
-    """Return a schema that refuses an empty text as missing, with that one message, as upstream does."""
-    filled = optional_text(schema)
-    return {**filled, "x-kubernetes-validations": [NOT_EMPTY, *filled["x-kubernetes-validations"]]}
+def _property(field: Field, *, fixed: bool) -> Schema:
+    fixed = fixed or Fact.IMMUTABLE in field.facts
+    if field.shape is None:
+        return {"description": field.description, **_plain(field)}
+    if not field.many:
+        return {**properties(field.shape, fixed=fixed), "description": field.description}
+    return _tree(field) if _is_tree(field) else _list(field, properties(field.shape, fixed=fixed))
 
 
-def subdomain(description: str) -> Schema:
-    """Return the schema of an object's name."""
-    return _text_schema(description, SUBDOMAIN_LIMIT, [_valid("dns1123Subdomain")])
+def _plain(field: Field) -> Schema:
+    """Return the schema of a number or a text, without its description."""
+    facts = field.facts
+    if field.go == "int32":
+        rules = []
+        if Fact.AT_LEAST_ONE in facts:
+            least = "must be greater than or equal to 1"
+            rules = [rule("self != 0", least, reason="Required"), rule("self >= 0", least)]
+        if Fact.MAXIMUM in facts:
+            most = facts[Fact.MAXIMUM]
+            rules.append(rule(f"self <= {most}", f"must be less than or equal to {most}"))
+        return {**_INT32, "x-kubernetes-validations": rules}
+    if Fact.VALUES in facts:
+        return {"type": "string", "enum": facts[Fact.VALUES]}
+    limit, rules = _SYNTAX[facts[Fact.SYNTAX]]
+    if not field.pointer:
+        # An empty text counts as absent, and a required one has that one message.
+        rules = [{**each, "rule": f"self == '' || {each['rule']}"} for each in rules]
+    if Fact.REQUIRED in facts:
+        rules = [_NOT_EMPTY, *rules]
+    return {"type": "string", "maxLength": limit, "x-kubernetes-validations": rules}
 
 
-def label(description: str) -> Schema:
-    """Return the schema of a short name."""
-    return _text_schema(description, LABEL_LIMIT, [_valid("dns1123Label")])
+def _list(field: Field, item: Schema) -> Schema:
+    limit = field.facts[Fact.MAX_ITEMS]
+    if not field.key:
+        schema = {"description": field.description, "type": "array", "maxItems": limit, "items": item}
+        return {**schema, "x-kubernetes-list-type": "atomic"}
+    schema = items(field.description, item, limit, field.key)
+    return {**schema, "x-kubernetes-validations": [_NOT_EMPTY]} if Fact.REQUIRED in field.facts else schema
 
 
-def segment(description: str) -> Schema:
-    """Return the schema of a name that is part of a URL; upstream has no length limit."""
-    rules = [rule(f"self != '{dots}'", f"may not be '{dots}'") for dots in (".", "..")]
-    rules += [rule(f"!self.contains('{char}')", f"may not contain '{char}'") for char in "/%"]
-    return _text_schema(description, SUBDOMAIN_LIMIT, rules)
+def _rules(shape: StructSchema, *, fixed: bool) -> list[Rule]:
+    """Return the rules of a struct: its union, then its immutable fields in the order of the table."""
+    union = _union([shape.by_name[member] for member in shape.facts.get(Fact.MEMBERS, ())])
+    return union if fixed else [*union, *(each for field in shape.fields for each in _update_rules(field))]
 
 
-def _text_schema(description: str, limit: int, rules: list[Rule]) -> Schema:
-    schema: Schema = {"description": description, "type": "string", "maxLength": limit}
-    return {**schema, "x-kubernetes-validations": rules}
+def _update_rules(field: Field) -> list[Rule]:
+    """Return the rules that compare a field with its stored value, at its parent."""
+    name, facts = field.name, field.facts
+    here, there = f"has(self.{name})", f"has(oldSelf.{name})"
+    if Fact.IMMUTABLE in facts:
+        return [rule(_equal(field), "field is immutable", f".{name}")]
+    if Fact.SET_ONCE in facts:
+        return [
+            rule(f"!{here} || {there}", "field cannot be set once created", f".{name}"),
+            rule(f"{here} || !{there}", "field cannot be cleared once set", f".{name}"),
+        ]
+    if Fact.SAME_ITEMS in facts and not _is_tree(field):
+        key = facts[Fact.SAME_ITEMS]
+        new, old = f"self.{name}", f"oldSelf.{name}"
+        added = f"!{here} || {new}.all(t, {there} && {old}.exists(o, o.{key} == t.{key}))"
+        removed = f"!{there} || {old}.all(o, {here} && {new}.exists(t, t.{key} == o.{key}))"
+        return [
+            rule(added, "item may not be added", f".{name}", "Forbidden"),
+            rule(removed, "item may not be removed", f".{name}", "Forbidden"),
+        ]
+    return []
 
 
-def _valid(form: str) -> Rule:
-    """Return a rule that checks a format of the CEL library, whose messages are those of upstream."""
-    check = f"format.{form}().validate(self)"
-    return {"rule": f"!{check}.hasValue()", "messageExpression": f"{check}.value()[0]"}
+def _equal(field: Field) -> str:
+    here, there = f"self.{field.name}", f"oldSelf.{field.name}"
+    if _by_value(field):
+        return f"{here} == {there}"
+    if field.shape is not None and not field.shape.fields:
+        return f"has({here}) == has({there})"
+    if field.many or (field.zero == "" and not field.pointer):
+        return equal_plain(field.name, key=field.key)
+    return equal(field.name)
 
 
-def group_fields(*, newer: bool) -> dict[str, Schema]:
-    """Return the fields that a pod group and a template have in common.
-
-    The disruption mode has no default in the schema. Otherwise the webhook could not detect an omitted mode,
-    which a group takes from its template. The webhook sets the default itself.
-    """
-    priority_limit = f"must be less than or equal to {HIGHEST_USER_PRIORITY}"
-    fields: dict[str, Schema] = {
-        "schedulingPolicy": _policy_schema(newer=newer),
-        "schedulingConstraints": _constraints(),
-        "resourceClaims": items("Claims that the pods of the group share.", _claim(), MAX_CLAIMS),
-        "disruptionMode": _disruption_mode(newer=newer),
-        "priorityClassName": optional_text(subdomain("PriorityClass that gives the priority.")),
-        "priority": {
-            "description": "Priority of the whole group, the value of its class.",
-            **_INT32,
-            "x-kubernetes-validations": [rule(f"self <= {HIGHEST_USER_PRIORITY}", priority_limit)],
-        },
-    }
-    if newer:
-        fields["preemptionPolicy"] = {
-            "description": "Whether the group may preempt.",
-            "type": "string",
-            "enum": list(PREEMPTION_POLICIES),
-        }
-    return fields
+def _union(members: Sequence[Field]) -> list[Rule]:
+    """Return rules that allow exactly one member; an empty list counts as absent."""
+    if not members:
+        return []
+    given = [
+        f"(has(self.{member.name}) && size(self.{member.name}) > 0)"
+        if member.many
+        else f"has(self.{member.name})"
+        for member in members
+    ]
+    listed = ", ".join(f"`{member.name}`" for member in members)
+    rules = [rule(" || ".join(given), f"must specify one of: {listed}")]
+    if len(members) > 1:
+        rules.append(rule(f"!({' && '.join(given)})", f"must specify exactly one of: {listed}"))
+    return rules
 
 
-def composite_fields() -> dict[str, Schema]:
-    """Return the fields that a composite group and its template have in common."""
-    fields = {name: schema for name, schema in group_fields(newer=True).items() if name != "resourceClaims"}
-    return {**fields, "schedulingPolicy": _policy_schema(newer=False, composite=True)}
+def _is_tree(field: Field) -> bool:
+    """Return whether a field holds structs that hold such structs again: composite templates."""
+    return field.shape is not None and any(inner.shape is field.shape for inner in field.shape.fields)
 
 
-def composite_rules() -> list[Rule]:
-    """Return rules that make a composite group's fields immutable, its whole policy too."""
-    policy = fixed("schedulingPolicy", "self.schedulingPolicy == oldSelf.schedulingPolicy")
-    structs = [fixed(field, equal(field)) for field in (*_STRUCTS, "preemptionPolicy")]
-    return [policy, *structs, fixed("priorityClassName", equal_plain("priorityClassName"))]
-
-
-def composite_templates(leaf: Schema) -> Schema:
+def _tree(field: Field) -> Schema:
     """Return the schema of a Workload's composite templates, which may nest below each other.
 
     A schema cannot refer to itself, so the levels are written out. It has types and limits only: the cost of
     rules would count once for each of the 4,096 leaves. The webhook has the rules.
     """
+    shape = field.shape
+    assert shape is not None
     within: Schema = {
         "description": "None: a tree has no more levels.",
         "type": "array",
-        "maxItems": MAX_TEMPLATES,
+        "maxItems": field.facts[Fact.MAX_ITEMS],
         "items": {
             "description": "None.",
             "type": "object",
@@ -214,15 +251,11 @@ def composite_templates(leaf: Schema) -> Schema:
             rule("size(self) == 0", f"maximum template hierarchy depth is {MAX_DEPTH}")
         ],
     }
-    leaves = _without_rules(items("Templates of child groups.", leaf, MAX_TEMPLATES))
-    common = _without_rules({"name": label("Name of the template in the Workload."), **composite_fields()})
+    flat = [inner for inner in shape.fields if inner.shape is not shape]
+    common = {inner.name: _without_rules(_property(inner, fixed=True)) for inner in flat}
     for _ in range(MAX_DEPTH - 1):
-        template = struct(
-            "A template of composite groups.",
-            {**common, LEAVES: leaves, COMPOSITES: within},
-            required=["name", "schedulingPolicy"],
-        )
-        within = items("Templates of composite groups.", template, MAX_TEMPLATES)
+        template = struct(shape.description, {**common, field.name: within}, required=_required(shape))
+        within = _list(field, template)
     return within
 
 
@@ -231,82 +264,6 @@ def _without_rules(schema: Any) -> Any:
         kept = schema.items()
         return {key: _without_rules(value) for key, value in kept if key != "x-kubernetes-validations"}
     return [_without_rules(each) for each in schema] if isinstance(schema, list) else schema
-
-
-def group_rules(*, newer: bool) -> list[Rule]:
-    """Return rules that make the common fields immutable.
-
-    v1beta1 allows changes inside the policy.
-    """
-    policy = fixed("schedulingPolicy", "self.schedulingPolicy == oldSelf.schedulingPolicy")
-    structs = (*_STRUCTS, "preemptionPolicy") if newer else _STRUCTS
-    return [
-        *([] if newer else [policy]),
-        *(fixed(field, equal(field)) for field in structs),
-        fixed("resourceClaims", equal_plain("resourceClaims", named=True)),
-        fixed("priorityClassName", equal_plain("priorityClassName")),
-    ]
-
-
-def _policy_schema(*, newer: bool, composite: bool = False) -> Schema:
-    least, what = ("minGroupCount", "child groups") if composite else ("minCount", "pods")
-    count = {
-        "description": f"Number of {what} that must run at once.",
-        **_INT32,
-        "x-kubernetes-validations": [
-            rule("self != 0", "must be greater than or equal to 1", reason="Required"),
-            rule("self >= 0", "must be greater than or equal to 1"),
-        ],
-    }
-    change = [
-        rule("has(self.basic) == has(oldSelf.basic)", IMMUTABLE, ".basic"),
-        rule("!has(self.gang) || has(oldSelf.gang)", "field cannot be set once created", ".gang"),
-        rule("has(self.gang) || !has(oldSelf.gang)", "field cannot be cleared once set", ".gang"),
-    ]
-    return struct(
-        f"How the {what} are scheduled.",
-        {
-            "basic": struct("One by one.", {}),
-            "gang": struct(f"All or nothing, up to {least}.", {least: count}, required=[least]),
-        },
-        rules=[*only_one("basic", "gang"), *(change if newer else [])],
-    )
-
-
-def _constraints() -> Schema:
-    key = _text_schema("Node label whose values are the domains.", _MAX_KEY, [_valid("qualifiedName")])
-    topology = {
-        "description": "Topology domains of the group.",
-        "type": "array",
-        "maxItems": _MAX_TOPOLOGY,
-        "items": struct(
-            "All pods go into one domain of this label.", {"key": required_text(key)}, required=["key"]
-        ),
-        "x-kubernetes-list-type": "atomic",
-    }
-    return struct("Topology constraints of the pods.", {"topology": topology})
-
-
-def _claim() -> Schema:
-    return struct(
-        "A claim by name, or made from a template.",
-        {
-            "name": required_text(label("Name of the claim in the group.")),
-            "resourceClaimName": subdomain("ResourceClaim in the same namespace."),
-            "resourceClaimTemplateName": subdomain("ResourceClaimTemplate in the same namespace."),
-        },
-        required=["name"],
-        rules=only_one("resourceClaimName", "resourceClaimTemplateName"),
-    )
-
-
-def _disruption_mode(*, newer: bool) -> Schema:
-    text = "Whether preemption evicts single pods or the whole group."
-    if not newer:
-        modes = [mode.value for mode in DisruptionMode]
-        return {"description": text, "type": "string", "enum": modes}
-    single, whole = struct("Single pods are preempted.", {}), struct("The whole group is preempted.", {})
-    return struct(text, {"single": single, "all": whole}, rules=only_one("single", "all"))
 
 
 def condition() -> Schema:
@@ -355,16 +312,4 @@ def condition() -> Schema:
             },
         },
         required=["type", "status", "lastTransitionTime", "reason"],
-    )
-
-
-def claim_status() -> Schema:
-    """Return the schema of the status of a claim."""
-    return struct(
-        "Status of a claim.",
-        {
-            "name": required_text(label("Name of the claim in the group.")),
-            "resourceClaimName": subdomain("ResourceClaim that was made."),
-        },
-        required=["name"],
     )

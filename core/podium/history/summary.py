@@ -1,8 +1,8 @@
-"""Sums up a history: evictions by namespace and priority, observed plans, and differences of the shadow.
+"""Sums up a history: evictions by namespace and priority, and observed plans.
 
-Three kinds of plans are never added together. Plans that were carried out happened. Plans that were only
-observed would have happened. Plans of a shadow are about pods of another scheduler, which acted on its own.
-The fields are those of the report's JSON.
+Two kinds of plans are never added together. Plans that were carried out happened. Plans that were only
+observed would have happened. Plans of any other mode, which another version wrote, are left out. The fields
+are those of the report's JSON.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,13 +10,10 @@ from datetime import datetime
 
 import msgspec
 
-from podium.api.records import Agreement, PlanMode, PreemptionRecord, RecordedPlan, Result
+from podium.api.records import PlanMode, PreemptionRecord, RecordedPlan, Result
 from podium.api.times import written
 from podium.history.evictioncycles import Evictions, Identity
 from podium.history.records import identity, moment_of
-
-# The agreements that are no difference, or say nothing about one.
-_NO_DIFFERENCE = (Agreement.SAME, Agreement.ALIKE, Agreement.TOO_LATE, Agreement.UNKNOWN)
 
 
 class Amount(msgspec.Struct, frozen=True):
@@ -43,21 +40,11 @@ class ModeSums(msgspec.Struct, frozen=True):
 
 
 class Share(msgspec.Struct, frozen=True):
-    """The units of a namespace or a priority, by mode: carried out, observed, and planned by a shadow."""
+    """The units of a namespace or a priority, by mode: carried out, and observed."""
 
     name: str
     enforced: Amount
     observed: Amount
-    shadow: Amount
-
-
-class Agreed(msgspec.Struct, frozen=True):
-    """The number of shadow plans with one agreement, and the pods of both schedulers."""
-
-    agreement: str
-    plans: int
-    pods: int
-    theirPods: int
 
 
 class Circle(msgspec.Struct, frozen=True):
@@ -82,8 +69,6 @@ class Summary(msgspec.Struct, frozen=True):
     victims: tuple[Share, ...]
     priorities: tuple[Share, ...]
     preemptors: tuple[Share, ...]
-    agreements: tuple[Agreed, ...]
-    differing: tuple[RecordedPlan, ...]
     failed: tuple[RecordedPlan, ...]
     cycles: tuple[Circle, ...]
 
@@ -96,12 +81,16 @@ class Summary(msgspec.Struct, frozen=True):
 def summarize(records: Iterable[PreemptionRecord], since: datetime, until: datetime) -> Summary:
     """Return the summary of the plans in a time (UTC, both ends count)."""
     timed = sorted(
-        ((at, plan) for record in records for plan in record.plans if (at := moment_of(plan)) is not None),
+        (
+            (at, plan)
+            for record in records
+            for plan in record.plans
+            if plan.mode in tuple(PlanMode) and (at := moment_of(plan)) is not None
+        ),
         key=lambda each: each[0],
     )
     within = [(at, plan) for at, plan in timed if since <= at <= until]
     plans = [plan for _, plan in within]
-    newest = plans[::-1]
     victims = [(plan, unit) for plan in plans for unit in plan.units]
     return Summary(
         since=written(since),
@@ -111,11 +100,7 @@ def summarize(records: Iterable[PreemptionRecord], since: datetime, until: datet
         victims=_shares((plan, unit.namespace, Amount(1, unit.pods)) for plan, unit in victims),
         priorities=_shares((plan, str(unit.priority), Amount(1, unit.pods)) for plan, unit in victims),
         preemptors=_shares((plan, plan.preemptor.namespace, _amount(plan)) for plan in plans),
-        agreements=_agreements(plans),
-        differing=tuple(
-            plan for plan in newest if plan.mode == PlanMode.SHADOW and plan.agreement not in _NO_DIFFERENCE
-        ),
-        failed=tuple(plan for plan in newest if plan.result == Result.FAILED),
+        failed=tuple(plan for plan in reversed(plans) if plan.result == Result.FAILED),
         cycles=_cycles(within),
     )
 
@@ -161,28 +146,11 @@ def _shares(parts: Iterable[tuple[RecordedPlan, str, Amount]]) -> tuple[Share, .
         had = modes.get(plan.mode, Amount(0, 0))
         modes[plan.mode] = Amount(had.units + amount.units, had.pods + amount.pods)
     shares = [Share(name, *(_mode_amount(modes, mode) for mode in PlanMode)) for name, modes in found.items()]
-    return tuple(
-        sorted(
-            shares,
-            key=lambda each: (-each.enforced.pods, -each.observed.pods, -each.shadow.pods, each.name),
-        )
-    )
+    return tuple(sorted(shares, key=lambda each: (-each.enforced.pods, -each.observed.pods, each.name)))
 
 
 def _mode_amount(modes: Mapping[str, Amount], mode: PlanMode) -> Amount:
     return modes.get(mode, Amount(0, 0))
-
-
-def _agreements(plans: Iterable[RecordedPlan]) -> tuple[Agreed, ...]:
-    shadows = [plan for plan in plans if plan.mode == PlanMode.SHADOW]
-    words = dict.fromkeys([*Agreement, *(plan.agreement for plan in shadows)])
-    found = []
-    for word in words:
-        alike = [plan for plan in shadows if plan.agreement == word]
-        if alike:
-            pods, theirs = sum(plan.podCount for plan in alike), sum(plan.theirPods for plan in alike)
-            found.append(Agreed(str(word), len(alike), pods, theirs))
-    return tuple(found)
 
 
 def _cycles(plans: Iterable[tuple[datetime, RecordedPlan]]) -> tuple[Circle, ...]:

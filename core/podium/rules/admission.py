@@ -10,10 +10,11 @@ from typing import Any, Protocol
 
 import msgspec
 
+from kubecel.goquote import go_quote
 from podium.api.findings import Finding, ObjectRef, Severity
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.api.minors import named, served_versions
-from podium.api.reads import COMPOSITE_VERSION
+from podium.api.reads import COMPOSITE_VERSION, GROUP_READS
 from podium.cluster.reader import ClusterReader
 from podium.rules import (
     compositegroup,
@@ -31,7 +32,6 @@ from podium.rules.fields import FieldError, RefusedRequest, RuleRemedy, refusal
 from podium.rules.patch import spec_patch
 from podium.rules.rule import Rule
 from podium.rules.schema import Document, StructSchema
-from podium.text import go_quote
 
 __all__ = ["Operation", "Profile", "Request", "Verdict", "has_rules", "review"]
 
@@ -69,12 +69,6 @@ RULES = (WRONG_TYPE.rule, UNKNOWN_FIELD.rule, NOT_SERVED.rule)
 # Replaces the five characters that the server generates for generateName.
 GENERATED_SUFFIX = "xxxxx"
 _GENERATED_BASE = 58
-
-_PODIUM_VERSIONS = {
-    "PodGroup": ("v1alpha2", "v1beta1"),
-    "Workload": ("v1alpha2", "v1beta1"),
-    "CompositePodGroup": ("v1beta1",),
-}
 
 
 class KindRules(Protocol):
@@ -245,7 +239,7 @@ def _unknown(path: str) -> str:
 def _check_served(case: RuleContext, rules: KindRules) -> None:
     ref, kubernetes = case.ref, case.profile.kubernetes
     if ref.group == PODIUM_GROUP:
-        served = case.own_rules and case.version in _PODIUM_VERSIONS.get(ref.kind, ())
+        served = case.own_rules and (ref.apiVersion, ref.kind) in GROUP_READS
     elif ref.kind in ("PodGroup", "Workload"):
         served = case.profile.workload_api and case.version in served_versions(case.minor)
     elif ref.kind == "CompositePodGroup":

@@ -1,7 +1,7 @@
 """The checks of the tables: one function for each of apimachinery's declarative validators.
 
-A check takes (path, new, old, write) and returns errors, or None to continue. If a check in a field's `stops`
-returns an empty list, the field ends without an error.
+The function of a check takes (path, new, old, write) and returns errors, or None to continue. If one in a
+field's `stops` returns an empty list, the field ends without an error.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,30 +9,30 @@ from typing import Any
 
 from podium.rules import fields
 from podium.rules.fields import FieldError, RuleRemedy
-from podium.rules.schema import Check, WriteContext, by_key
+from podium.rules.schema import Fact, FieldCheck, WriteContext, by_key
 
 Errors = Sequence[FieldError] | None
 
 
-def required(cause: RuleRemedy) -> Check:
+def required(cause: RuleRemedy) -> FieldCheck:
     """Return a check that refuses an absent value, and zero: in Go a `minCount: 0` is a missing value."""
 
     def check(path: str, new: Any, _old: Any, _write: WriteContext) -> Errors:
         return None if new else [fields.required(cause, path)]
 
-    return check
+    return FieldCheck(check, Fact.REQUIRED)
 
 
-def required_pointer(cause: RuleRemedy) -> Check:
+def required_pointer(cause: RuleRemedy) -> FieldCheck:
     """Return a check that refuses only an absent value; `{}` is present."""
 
     def check(path: str, new: Any, _old: Any, _write: WriteContext) -> Errors:
         return [fields.required(cause, path)] if new is None else None
 
-    return check
+    return FieldCheck(check, Fact.REQUIRED)
 
 
-def immutable(cause: RuleRemedy) -> Check:
+def immutable(cause: RuleRemedy) -> FieldCheck:
     """Return a check that refuses any change on update, also from or to unset.
 
     Equal values do not reach this check.
@@ -41,10 +41,10 @@ def immutable(cause: RuleRemedy) -> Check:
     def check(path: str, _new: Any, _old: Any, write: WriteContext) -> Errors:
         return [fields.invalid(cause, path, None, "field is immutable")] if write.update else None
 
-    return check
+    return FieldCheck(check, Fact.IMMUTABLE)
 
 
-def no_set_no_unset(cause: RuleRemedy) -> Check:
+def no_set_no_unset(cause: RuleRemedy) -> FieldCheck:
     """Return a check that refuses, on update, to set or unset a value; changes inside it are allowed."""
 
     def check(path: str, new: Any, old: Any, write: WriteContext) -> Errors:
@@ -53,10 +53,10 @@ def no_set_no_unset(cause: RuleRemedy) -> Check:
         what = "field cannot be set once created" if old is None else "field cannot be cleared once set"
         return [fields.invalid(cause, path, None, what)]
 
-    return check
+    return FieldCheck(check, Fact.SET_ONCE)
 
 
-def no_add_no_remove(cause: RuleRemedy, key: str) -> Check:
+def no_add_no_remove(cause: RuleRemedy, key: str) -> FieldCheck:
     """Return a check that refuses, on update, to add or remove items of a list-map."""
 
     def check(path: str, new: Any, old: Any, write: WriteContext) -> Errors:
@@ -75,10 +75,10 @@ def no_add_no_remove(cause: RuleRemedy, key: str) -> Check:
         ]
         return errors or None
 
-    return check
+    return FieldCheck(check, Fact.SAME_ITEMS, key)
 
 
-def gated(gate: str, cause: RuleRemedy) -> Check:
+def gated(gate: str, cause: RuleRemedy) -> FieldCheck:
     """Return a check that refuses a changed value while its gate is off.
 
     The strategy has dropped the value already unless it was stored.
@@ -89,19 +89,19 @@ def gated(gate: str, cause: RuleRemedy) -> Check:
             return None
         return [] if new is None else [fields.forbidden(cause, path)]
 
-    return check
+    return FieldCheck(check)
 
 
-def when_on(gate: str, inner: Check) -> Check:
+def when_on(gate: str, inner: FieldCheck) -> FieldCheck:
     """Return a check that applies only while a gate is on."""
 
     def check(path: str, new: Any, old: Any, write: WriteContext) -> Errors:
-        return inner(path, new, old, write) if gate in write.gates else None
+        return inner.run(path, new, old, write) if gate in write.gates else None
 
-    return check
+    return FieldCheck(check, inner.fact, inner.value)
 
 
-def union(cause: RuleRemedy, *members: str) -> Check:
+def union(cause: RuleRemedy, *members: str) -> FieldCheck:
     """Return a check that requires exactly one member; on update only if membership changed."""
     listed = ", ".join(f"`{member}`" for member in members)
 
@@ -120,31 +120,29 @@ def union(cause: RuleRemedy, *members: str) -> Check:
             return [fields.invalid(cause, path, shown, f"must specify exactly one of: {listed}")]
         return None
 
-    return check
+    return FieldCheck(check, Fact.MEMBERS, members)
 
 
-def enumeration(cause: RuleRemedy, *values: str) -> Check:
+def enumeration(cause: RuleRemedy, *values: str) -> FieldCheck:
     """Return a check that requires one of the values; the message lists them in byte order."""
     supported = sorted(values)
 
     def check(path: str, new: Any, _old: Any, _write: WriteContext) -> Errors:
         return None if new in supported else [fields.unsupported(cause, path, new, supported)]
 
-    return check
+    return FieldCheck(check, Fact.VALUES, supported)
 
 
-def minimum(cause: RuleRemedy, limit: int) -> Check:
-    """Return a check that requires at least `limit`."""
+def at_least_one(cause: RuleRemedy) -> FieldCheck:
+    """Return a check that requires at least one."""
 
     def check(path: str, new: Any, _old: Any, _write: WriteContext) -> Errors:
-        if new >= limit:
-            return None
-        return [fields.invalid(cause, path, new, f"must be greater than or equal to {limit}")]
+        return None if new >= 1 else [fields.invalid(cause, path, new, "must be greater than or equal to 1")]
 
-    return check
+    return FieldCheck(check, Fact.AT_LEAST_ONE)
 
 
-def maximum(cause: RuleRemedy, limit: int) -> Check:
+def maximum(cause: RuleRemedy, limit: int) -> FieldCheck:
     """Return a check that requires at most `limit`."""
 
     def check(path: str, new: Any, _old: Any, _write: WriteContext) -> Errors:
@@ -152,20 +150,20 @@ def maximum(cause: RuleRemedy, limit: int) -> Check:
             return None
         return [fields.invalid(cause, path, new, f"must be less than or equal to {limit}")]
 
-    return check
+    return FieldCheck(check, Fact.MAXIMUM, limit)
 
 
-def max_items(cause: RuleRemedy, limit: int) -> Check:
+def max_items(cause: RuleRemedy, limit: int) -> FieldCheck:
     """Return a check that requires at most `limit` items."""
 
     def check(path: str, new: Any, _old: Any, _write: WriteContext) -> Errors:
-        count = len(new or ())
-        return [fields.too_many(cause, path, count, limit)] if count > limit else None
+        length = len(new or ())
+        return [fields.too_many(cause, path, length, limit)] if length > limit else None
 
-    return check
+    return FieldCheck(check, Fact.MAX_ITEMS, limit)
 
 
-def unique(cause: RuleRemedy, key: str) -> Check:
+def unique(cause: RuleRemedy, key: str) -> FieldCheck:
     """Return a check that requires unique keys in a list-map; the error shows the whole later item."""
 
     def check(path: str, new: Any, _old: Any, _write: WriteContext) -> Errors:
@@ -177,13 +175,13 @@ def unique(cause: RuleRemedy, key: str) -> Check:
             seen.add(item.get(key))
         return errors
 
-    return check
+    return FieldCheck(check)
 
 
-def spelled(cause: RuleRemedy, complain: Callable[[str], list[str]]) -> Check:
+def spelled(cause: RuleRemedy, complain: Callable[[str], list[str]]) -> FieldCheck:
     """Return a check that requires a text without complaints from a function of podium.rules.names."""
 
     def check(path: str, new: Any, _old: Any, _write: WriteContext) -> Errors:
         return [fields.invalid(cause, path, new, complaint) for complaint in complain(new)]
 
-    return check
+    return FieldCheck(check, Fact.SYNTAX, complain)

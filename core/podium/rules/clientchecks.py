@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from kubecel.goquote import go_quote
 from podium.api.findings import Finding, ObjectRef
 from podium.api.foreign import OWNERS
 from podium.rules import required
@@ -17,7 +18,6 @@ from podium.rules.admission import NOT_SERVED, UNKNOWN_FIELD, Verdict
 from podium.rules.fields import refusal
 from podium.rules.specs import fields_of, specs
 from podium.rules.storage import EXISTS
-from podium.text import go_quote
 
 NO_NAMESPACE = refusal(
     "namespace-not-found",

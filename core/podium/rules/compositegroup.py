@@ -4,22 +4,20 @@ Kubernetes 1.37 serves the kind in v1alpha3 behind an alpha gate, and Podium in 
 whole policy is immutable, where a PodGroup may change minCount.
 """
 
-from podium.rules import metadata
 from podium.rules.checks import immutable, required_pointer
 from podium.rules.conditions import CONDITION_TABLE, check_conditions
-from podium.rules.context import GROUP_POLICY, RuleContext
-from podium.rules.decoding import objects, struct
+from podium.rules.context import RuleContext
+from podium.rules.decoding import objects
 from podium.rules.fields import FieldError, RuleRemedy, refusal
 from podium.rules.grouppriority import set_priority
 from podium.rules.groupspec import (
+    NEWER,
     TEMPLATE_REF,
-    composite_constraints,
-    disruption_mode,
+    group_fields,
+    kind_shape,
     parent,
-    policy,
-    preemption_policy,
     prepare_group,
-    priority_fields,
+    set_defaults,
     workload_reference,
 )
 from podium.rules.schema import Document, StructSchema, optional, validate
@@ -46,31 +44,17 @@ def _spec(version: str) -> StructSchema:
         (
             parent((fixed, optional)),
             workload_reference(version, (fixed, required_pointer(_TEMPLATE_MISSING)), always=True),
-            policy(version, (fixed,), fixed_inside=True, composite=True),
-            composite_constraints(version, (fixed,)),
-            disruption_mode(version, (fixed,), defaulted=True, composite=True),
-            *priority_fields((fixed,)),
-            preemption_policy(version, FIXED),
+            *group_fields(version, FIXED, composite=True),
         ),
+        description="The desired state of the composite group; fixed once created.",
     )
 
 
-VERSIONS = ("v1alpha3", "v1beta1")
-SPECS = {version: _spec(version) for version in VERSIONS}
+SPECS = {version: _spec(version) for version in NEWER}
 STATUS = StructSchema(
     "CompositePodGroupStatus", (objects("conditions", CONDITION_TABLE, "v1.Condition", stops=(optional,)),)
 )
-SHAPES = {
-    version: StructSchema(
-        "CompositePodGroup",
-        (
-            *metadata.HEAD,
-            struct("spec", SPECS[version], f"{version}.CompositePodGroupSpec"),
-            struct("status", STATUS, f"{version}.CompositePodGroupStatus"),
-        ),
-    )
-    for version in VERSIONS
-}
+SHAPES = {version: kind_shape("CompositePodGroup", version, SPECS[version], STATUS) for version in NEWER}
 
 
 def shape(version: str) -> StructSchema:
@@ -78,12 +62,9 @@ def shape(version: str) -> StructSchema:
     return SHAPES[version]
 
 
-def default(document: Document, _version: str, gates: frozenset[str]) -> None:
+def default(document: Document, version: str, gates: frozenset[str]) -> None:
     """Set the defaults of decoding."""
-    spec = document["spec"]
-    spec.setdefault("disruptionMode", {"single": {}})
-    if GROUP_POLICY in gates:
-        spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+    set_defaults(SPECS[version], document["spec"], gates)
 
 
 def mutate(case: RuleContext, new: Document, old: Document | None) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from kubecel.goquote import go_quote
 from podium.api.findings import Finding, ObjectRef, Severity
 from podium.api.groups import PODIUM_GROUP
 from podium.api.minors import minor_of
@@ -15,7 +16,6 @@ from podium.rules.fields import FieldError, RefusedRequest, RuleRemedy
 from podium.rules.policy import Policy
 from podium.rules.rule import Rule
 from podium.rules.schema import Document, WriteContext
-from podium.text import go_quote
 
 # Upstream's feature gates for fields; all are off by default in the supported servers.
 TOPOLOGY = "TopologyAwareWorkloadScheduling"

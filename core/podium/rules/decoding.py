@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from kubecel.goquote import go_quote
 from podium.rules.schema import Document, Field, StructSchema
-from podium.text import go_quote
 
 
 class WrongTypeError(Exception):

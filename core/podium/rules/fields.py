@@ -8,9 +8,9 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from kubecel.goquote import go_quote
 from podium.api.findings import Finding, ObjectRef, Severity
 from podium.rules.rule import Rule
-from podium.text import go_quote
 
 
 class RuleRemedy(NamedTuple):

@@ -4,30 +4,36 @@ Versions and kinds differ as data. v1alpha2 makes a whole struct immutable. v1be
 equals it) checks the fields inside, so that minCount can change while the policy cannot.
 """
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from podium.api.priority import HIGHEST_USER_PRIORITY, PREEMPTION_POLICIES
+from podium.api.priority import HIGHEST_USER_PRIORITY, PREEMPT_LOWER_PRIORITY, PREEMPTION_POLICIES
 from podium.rules import metadata, names
 from podium.rules.checks import (
+    at_least_one,
     enumeration,
     gated,
     immutable,
     max_items,
     maximum,
-    minimum,
     no_set_no_unset,
     required,
     required_pointer,
     spelled,
     union,
     unique,
+    when_on,
 )
 from podium.rules.context import CLAIMS, GROUP_POLICY, TOPOLOGY, RuleContext
 from podium.rules.decoding import integer, objects, pointer, struct, text
 from podium.rules.fields import RuleRemedy, refusal
-from podium.rules.schema import Check, Document, Field, StructSchema, drop_gated, optional
+from podium.rules.schema import Document, Field, FieldCheck, StructSchema, drop_gated, optional
 
+# The versions of the group kinds. Those after OLDER have the same fields, and CompositePodGroup.
+OLDER = "v1alpha2"
+NEWER = ("v1alpha3", "v1beta1")
+VERSIONS = (OLDER, *NEWER)
 MAX_CLAIMS = 4
 
 POLICY = refusal(
@@ -150,6 +156,7 @@ class _FieldWords(NamedTuple):
     basic: str
     gang: str
     least: str
+    members: str
     cause: RuleRemedy
     below: RuleRemedy
     constraints: str
@@ -163,6 +170,7 @@ _GROUP = _FieldWords(
     "BasicSchedulingPolicy",
     "GangSchedulingPolicy",
     "minCount",
+    "pods",
     POLICY,
     MIN_COUNT,
     "PodGroupSchedulingConstraints",
@@ -175,6 +183,7 @@ _COMPOSITE = _FieldWords(
     "CompositeBasicSchedulingPolicy",
     "CompositeGangSchedulingPolicy",
     "minGroupCount",
+    "child groups",
     RuleRemedy(POLICY.rule, "Set one of schedulingPolicy.basic: {} and schedulingPolicy.gang.minGroupCount."),
     MIN_GROUP_COUNT,
     "CompositePodGroupSchedulingConstraints",
@@ -184,70 +193,131 @@ _COMPOSITE = _FieldWords(
 )
 
 
-def policy(version: str, stops: Sequence[Check], *, fixed_inside: bool, composite: bool = False) -> Field:
+def required_text(
+    name: str, cause: RuleRemedy, syntax: Callable[[str], list[str]], description: str
+) -> Field:
+    """Return a text that must be set and have the syntax of a function of podium.rules.names."""
+    stops, checks = (required(cause),), (spelled(cause, syntax),)
+    return text(name, always=True, stops=stops, checks=checks, description=description)
+
+
+def group_fields(
+    version: str, fixed: RuleRemedy, *, template: bool = False, composite: bool = False
+) -> tuple[Field, ...]:
+    """Return the fields that a group and its template have in common; `fixed` refuses a change of them.
+
+    A PodGroup of v1alpha2 and a composite group fix the whole policy. A Workload of v1alpha2 fixes the whole
+    list of its templates, so their fields are not checked one by one.
+    """
+    older = version == OLDER
+    words = _COMPOSITE if composite else _GROUP
+    stops = () if older and template else (immutable(fixed),)
+    whole = () if template or not (older or composite) else stops
+    if composite:
+        # The gate of composite groups needs that of the constraints.
+        of_kind: tuple[Field, ...] = (_constraints(version, words, stops=(*stops, optional)),)
+    else:
+        change = stops if template else (when_on(TOPOLOGY, immutable(fixed)),)
+        gate = (gated(TOPOLOGY, GATE_OFF), optional, *change)
+        constraints = _constraints(version, words, stops=gate, always=template, gate=TOPOLOGY)
+        of_kind = (constraints, _claims(version, fixed))
+    return (
+        _policy(version, words, whole, fixed_inside=not older),
+        *of_kind,
+        _disruption_mode(version, words, stops, defaulted=not template),
+        text(
+            "priorityClassName",
+            stops=(*stops, optional),
+            checks=(spelled(CLASS_NAME, names.dns_subdomain),),
+            description="PriorityClass that gives the priority.",
+        ),
+        integer(
+            "priority",
+            pointer=True,
+            stops=(*stops, optional),
+            checks=(maximum(TOO_HIGH, HIGHEST_USER_PRIORITY),),
+            description="Priority of the whole group, the value of its class.",
+        ),
+        *(() if older else (_preemption_policy(version, fixed, defaulted=not template),)),
+    )
+
+
+def _policy(version: str, words: _FieldWords, stops: Sequence[FieldCheck], *, fixed_inside: bool) -> Field:
     """Return schedulingPolicy; with `fixed_inside` an update may not set or unset a member."""
-    family = _COMPOSITE if composite else _GROUP
-    basic: tuple[Check, ...] = (optional,)
-    gang: tuple[Check, ...] = (optional,)
+    basic: tuple[FieldCheck, ...] = (optional,)
+    gang: tuple[FieldCheck, ...] = (optional,)
     if fixed_inside:
         basic = (immutable(POLICY_SWITCH), optional)
         gang = (optional, no_set_no_unset(POLICY_SWITCH))
-    count = integer(
-        family.least, always=True, stops=(required(family.below),), checks=(minimum(family.below, 1),)
+    least = integer(
+        words.least,
+        always=True,
+        stops=(required(words.below),),
+        checks=(at_least_one(words.below),),
+        description=f"Number of {words.members} that must run at once.",
     )
     shape = StructSchema(
-        family.policy,
+        words.policy,
         (
-            pointer("basic", _EMPTY, f"{version}.{family.basic}", stops=basic),
-            pointer("gang", StructSchema(family.gang, (count,)), f"{version}.{family.gang}", stops=gang),
+            pointer("basic", _EMPTY, f"{version}.{words.basic}", stops=basic, description="One by one."),
+            pointer(
+                "gang",
+                StructSchema(words.gang, (least,)),
+                f"{version}.{words.gang}",
+                stops=gang,
+                description=f"All or nothing, up to {words.least}.",
+            ),
         ),
-        checks=(union(family.cause, "basic", "gang"),),
+        checks=(union(words.cause, "basic", "gang"),),
     )
-    return struct("schedulingPolicy", shape, f"{version}.{family.policy}", stops=stops)
+    return struct(
+        "schedulingPolicy",
+        shape,
+        f"{version}.{words.policy}",
+        stops=stops,
+        description=f"How the {words.members} are scheduled.",
+    )
 
 
-def constraints(version: str, stops: Sequence[Check], *, always: bool) -> Field:
-    """Return a group's schedulingConstraints, behind its gate."""
-    gate = (gated(TOPOLOGY, GATE_OFF), optional, *stops)
-    return _constraints(version, _GROUP, stops=gate, always=always, gate=TOPOLOGY)
-
-
-def composite_constraints(version: str, stops: Sequence[Check]) -> Field:
-    """Return a composite group's schedulingConstraints: its own gate needs that of the constraints."""
-    return _constraints(version, _COMPOSITE, stops=(*stops, optional))
-
-
-def _constraints(version: str, family: _FieldWords, **options: Any) -> Field:
-    key = text("key", always=True, stops=(required(CONSTRAINTS),), checks=(_label_key,))
+def _constraints(version: str, words: _FieldWords, **options: Any) -> Field:
+    key = required_text("key", CONSTRAINTS, names.qualified_name, "Node label whose values are the domains.")
     topology = objects(
         "topology",
-        StructSchema("TopologyConstraint", (key,)),
+        StructSchema("TopologyConstraint", (key,), description="All pods go into one domain of this label."),
         f"{version}.TopologyConstraint",
         stops=(max_items(CONSTRAINTS, 1), optional),
+        description="Topology domains of the group.",
     )
-    shape = StructSchema(family.constraints, (topology,))
-    return pointer("schedulingConstraints", shape, f"{version}.{family.constraints}", **options)
+    shape = StructSchema(words.constraints, (topology,))
+    go = f"{version}.{words.constraints}"
+    about = "Topology constraints of the pods."
+    return pointer("schedulingConstraints", shape, go, description=about, **options)
 
 
-_label_key = spelled(CONSTRAINTS, names.qualified_name)
-
-
-def claims(version: str, fixed: RuleRemedy) -> Field:
+def _claims(version: str, fixed: RuleRemedy) -> Field:
     """Return resourceClaims, dropped while its gate is off."""
     subdomain = spelled(CLAIM, names.dns_subdomain)
     shape = StructSchema(
         "PodGroupResourceClaim",
         (
+            required_text("name", CLAIM, names.dns_label, "Name of the claim in the group."),
             text(
-                "name",
-                always=True,
-                stops=(required(CLAIM),),
-                checks=(spelled(CLAIM, names.dns_label),),
+                "resourceClaimName",
+                pointer=True,
+                stops=(optional,),
+                checks=(subdomain,),
+                description="ResourceClaim in the same namespace.",
             ),
-            text("resourceClaimName", pointer=True, stops=(optional,), checks=(subdomain,)),
-            text("resourceClaimTemplateName", pointer=True, stops=(optional,), checks=(subdomain,)),
+            text(
+                "resourceClaimTemplateName",
+                pointer=True,
+                stops=(optional,),
+                checks=(subdomain,),
+                description="ResourceClaimTemplate in the same namespace.",
+            ),
         ),
         checks=(union(CLAIM, "resourceClaimName", "resourceClaimTemplateName"),),
+        description="A claim by name, or made from a template.",
     )
     return objects(
         "resourceClaims",
@@ -257,81 +327,47 @@ def claims(version: str, fixed: RuleRemedy) -> Field:
         gate=CLAIMS,
         stops=(immutable(fixed), max_items(CLAIM, MAX_CLAIMS), optional),
         checks=(unique(CLAIM, "name"),),
+        description="Claims that the pods of the group share.",
     )
 
 
-def disruption_mode(
-    version: str, stops: Sequence[Check], *, defaulted: bool, composite: bool = False
+def _disruption_mode(
+    version: str, words: _FieldWords, stops: Sequence[FieldCheck], *, defaulted: bool
 ) -> Field:
     """Return disruptionMode: a string in v1alpha2, a union later; a defaulted one is never absent."""
-    family = _COMPOSITE if composite else _GROUP
     present = required_pointer(DISRUPTION) if defaulted else optional
-    go = f"{version}.{family.mode}"
-    if version == "v1alpha2":
+    go = f"{version}.{words.mode}"
+    about = "Whether preemption evicts single pods or the whole group."
+    if version == OLDER:
         return text(
             "disruptionMode",
             go,
             pointer=True,
             stops=(present, *stops),
             checks=(enumeration(DISRUPTION, "Pod", "PodGroup"),),
+            default="Pod" if defaulted else None,
+            description=about,
         )
+    single, whole = "Single pods are preempted.", "The whole group is preempted."
     shape = StructSchema(
-        family.mode,
+        words.mode,
         (
-            pointer("single", _EMPTY, f"{version}.{family.single}"),
-            pointer("all", _EMPTY, f"{version}.{family.whole}"),
+            pointer("single", _EMPTY, f"{version}.{words.single}", description=single),
+            pointer("all", _EMPTY, f"{version}.{words.whole}", description=whole),
         ),
         checks=(union(DISRUPTION, "single", "all"),),
     )
-    return pointer("disruptionMode", shape, go, stops=(*stops, present))
-
-
-def parent(stops: Sequence[Check], *, gate: str = "") -> Field:
-    """Return parentCompositePodGroupName."""
-    return text(
-        "parentCompositePodGroupName",
-        pointer=True,
-        gate=gate,
-        stops=stops,
-        checks=(spelled(PARENT, names.dns_subdomain),),
+    return pointer(
+        "disruptionMode",
+        shape,
+        go,
+        stops=(*stops, present),
+        default={"single": {}} if defaulted else None,
+        description=about,
     )
 
 
-def workload_reference(version: str, stops: Sequence[Check], *, always: bool = False) -> Field:
-    """Return workloadRef, the template in the versions after v1alpha2."""
-    shape = StructSchema("WorkloadReference", template_names("templateName"))
-    return pointer("workloadRef", shape, f"{version}.WorkloadReference", stops=stops, always=always)
-
-
-def template_names(template: str) -> tuple[Field, Field]:
-    """Return the two names of a reference to a template."""
-    name = required(TEMPLATE_REF)
-    return (
-        text(
-            "workloadName", always=True, stops=(name,), checks=(spelled(TEMPLATE_REF, names.dns_subdomain),)
-        ),
-        text(template, always=True, stops=(name,), checks=(spelled(TEMPLATE_REF, names.dns_label),)),
-    )
-
-
-def priority_fields(stops: Sequence[Check]) -> tuple[Field, Field]:
-    """Return priorityClassName and priority."""
-    return (
-        text(
-            "priorityClassName",
-            stops=(*stops, optional),
-            checks=(spelled(CLASS_NAME, names.dns_subdomain),),
-        ),
-        integer(
-            "priority",
-            pointer=True,
-            stops=(*stops, optional),
-            checks=(maximum(TOO_HIGH, HIGHEST_USER_PRIORITY),),
-        ),
-    )
-
-
-def preemption_policy(version: str, fixed: RuleRemedy) -> Field:
+def _preemption_policy(version: str, fixed: RuleRemedy, *, defaulted: bool) -> Field:
     """Return preemptionPolicy, behind its gate."""
     return text(
         "preemptionPolicy",
@@ -340,7 +376,54 @@ def preemption_policy(version: str, fixed: RuleRemedy) -> Field:
         gate=GROUP_POLICY,
         stops=(gated(GROUP_POLICY, GATE_OFF), optional, immutable(fixed)),
         checks=(enumeration(PREEMPTION, *PREEMPTION_POLICIES),),
+        default=PREEMPT_LOWER_PRIORITY if defaulted else None,
+        description="Whether the group may preempt.",
     )
+
+
+def parent(stops: Sequence[FieldCheck], *, gate: str = "") -> Field:
+    """Return parentCompositePodGroupName."""
+    return text(
+        "parentCompositePodGroupName",
+        pointer=True,
+        gate=gate,
+        stops=stops,
+        checks=(spelled(PARENT, names.dns_subdomain),),
+        description="CompositePodGroup in the same namespace that the group belongs to.",
+    )
+
+
+def workload_reference(version: str, stops: Sequence[FieldCheck], *, always: bool = False) -> Field:
+    """Return workloadRef, the template in the versions after v1alpha2."""
+    shape = StructSchema("WorkloadReference", template_names("templateName"))
+    go = f"{version}.WorkloadReference"
+    about = "Template that the group was created from."
+    return pointer("workloadRef", shape, go, stops=stops, always=always, description=about)
+
+
+def template_names(template: str) -> tuple[Field, Field]:
+    """Return the two names of a reference to a template."""
+    return (
+        required_text("workloadName", TEMPLATE_REF, names.dns_subdomain, "Workload in the same namespace."),
+        required_text(template, TEMPLATE_REF, names.dns_label, "Template of the Workload."),
+    )
+
+
+def kind_shape(
+    kind: str, version: str, spec: StructSchema, status: StructSchema | None = None
+) -> StructSchema:
+    """Return the table of a whole kind."""
+    fields = [struct("spec", spec, f"{version}.{spec.go}")]
+    if status is not None:
+        fields.append(struct("status", status, f"{version}.{status.go}"))
+    return StructSchema(kind, (*metadata.HEAD, *fields))
+
+
+def set_defaults(shape: StructSchema, spec: Document, gates: frozenset[str]) -> None:
+    """Set the defaults of decoding in the spec of a group; that of a gated field needs its gate."""
+    for field in shape.fields:
+        if field.default is not None and field.name not in spec and (not field.gate or field.gate in gates):
+            spec[field.name] = copy.deepcopy(field.default)
 
 
 def drop_fields(

@@ -7,11 +7,11 @@ Here it is the order of the document.
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kubecel.goquote import go_quote
 from podium.rules import fields, names
 from podium.rules.decoding import anything, boolean, integer, mapping, objects, struct, text, texts, time
 from podium.rules.fields import FieldError, refusal
 from podium.rules.schema import Document, StructSchema
-from podium.text import go_quote
 
 _NAME = refusal(
     "metadata-name",

@@ -4,31 +4,31 @@ On create the Priority plugin resolves the class and sets name and integer. On u
 omitted values, so a PUT of the original manifest is refused as a change of immutable fields.
 """
 
+from kubecel.goquote import go_quote
 from podium.api.membership import GroupKey
-from podium.rules import fields, metadata, names
-from podium.rules.checks import gated, immutable, max_items, spelled, union, unique, when_on
+from podium.rules import fields, names
+from podium.rules.checks import gated, immutable, max_items, spelled, union, unique
 from podium.rules.conditions import CONDITION_TABLE, check_conditions
-from podium.rules.context import CLAIMS, COMPOSITE, GROUP_POLICY, TOPOLOGY, RuleContext
-from podium.rules.decoding import objects, pointer, struct, text
+from podium.rules.context import CLAIMS, COMPOSITE, RuleContext
+from podium.rules.decoding import objects, pointer, text
 from podium.rules.fields import FieldError, refusal
 from podium.rules.grouppriority import set_priority
 from podium.rules.groupspec import (
     GATE_OFF,
     MAX_CLAIMS,
+    NEWER,
+    OLDER,
     TEMPLATE_REF,
-    claims,
-    constraints,
-    disruption_mode,
+    VERSIONS,
+    group_fields,
+    kind_shape,
     parent,
-    policy,
-    preemption_policy,
     prepare_group,
-    priority_fields,
+    set_defaults,
     template_names,
     workload_reference,
 )
 from podium.rules.schema import Document, Field, StructSchema, optional, validate
-from podium.text import go_quote
 
 FIXED = refusal(
     "group-immutable",
@@ -66,16 +66,12 @@ HAS_STATUS = True
 # A finalizer that kube-apiserver sets on native groups: they stay while pods need them.
 PROTECTION_FINALIZER = "scheduling.k8s.io/podgroup-protection"
 # The field in each version that names the template of a group.
-REFERENCE = {
-    "v1alpha2": "podGroupTemplateRef",
-    "v1alpha3": "workloadRef",
-    "v1beta1": "workloadRef",
-}
+REFERENCE = {OLDER: "podGroupTemplateRef", **dict.fromkeys(NEWER, "workloadRef")}
 
 
 def _reference(version: str) -> tuple[Field, ...]:
     stops = (immutable(FIXED), optional)
-    if version != "v1alpha2":
+    if version != OLDER:
         of_parent = (gated(COMPOSITE, GATE_OFF), optional, immutable(FIXED))
         return parent(of_parent, gate=COMPOSITE), workload_reference(version, stops)
     inner = pointer(
@@ -84,24 +80,21 @@ def _reference(version: str) -> tuple[Field, ...]:
         f"{version}.WorkloadPodGroupTemplateReference",
         always=True,
         stops=(optional,),
+        description="Template of a Workload.",
     )
     shape = StructSchema("PodGroupTemplateReference", (inner,), checks=(union(TEMPLATE_REF, "workload"),))
     go = f"{version}.PodGroupTemplateReference"
-    return (pointer(REFERENCE[version], shape, go, always=True, stops=stops),)
+    about = "Origin of the group."
+    return (pointer(REFERENCE[version], shape, go, always=True, stops=stops, description=about),)
 
 
 def _spec(version: str) -> StructSchema:
-    older = version == "v1alpha2"
-    fixed = immutable(FIXED)
-    listed = (
-        *_reference(version),
-        policy(version, (fixed,) if older else (), fixed_inside=not older),
-        constraints(version, (when_on(TOPOLOGY, fixed),), always=False),
-        claims(version, FIXED),
-        disruption_mode(version, (fixed,), defaulted=True),
-        *priority_fields((fixed,)),
+    but = "" if version == OLDER else ", but for a gang's minCount"
+    return StructSchema(
+        "PodGroupSpec",
+        (*_reference(version), *group_fields(version, FIXED)),
+        description=f"The desired state of the group; fixed once created{but}.",
     )
-    return StructSchema("PodGroupSpec", listed if older else (*listed, preemption_policy(version, FIXED)))
 
 
 def _status(version: str) -> StructSchema:
@@ -133,20 +126,9 @@ def _status(version: str) -> StructSchema:
     )
 
 
-VERSIONS = ("v1alpha2", "v1alpha3", "v1beta1")
 SPECS = {version: _spec(version) for version in VERSIONS}
 STATUSES = {version: _status(version) for version in VERSIONS}
-SHAPES = {
-    version: StructSchema(
-        "PodGroup",
-        (
-            *metadata.HEAD,
-            struct("spec", SPECS[version], f"{version}.PodGroupSpec"),
-            struct("status", STATUSES[version], f"{version}.PodGroupStatus"),
-        ),
-    )
-    for version in VERSIONS
-}
+SHAPES = {version: kind_shape("PodGroup", version, SPECS[version], STATUSES[version]) for version in VERSIONS}
 
 
 def shape(version: str) -> StructSchema:
@@ -156,11 +138,7 @@ def shape(version: str) -> StructSchema:
 
 def default(document: Document, version: str, gates: frozenset[str]) -> None:
     """Set the defaults of decoding."""
-    spec = document["spec"]
-    if GROUP_POLICY in gates and version != "v1alpha2":
-        spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
-    if "disruptionMode" not in spec:
-        spec["disruptionMode"] = "Pod" if version == "v1alpha2" else {"single": {}}
+    set_defaults(SPECS[version], document["spec"], gates)
 
 
 def mutate(case: RuleContext, new: Document, old: Document | None) -> None:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from kubecel.goquote import go_quote
 from podium.api import priority
 from podium.api.core import Pod, PodSpec, PriorityClass
 from podium.api.groups import GROUP_LABEL, DisruptionMode, PodGroup, Template, Workload
@@ -37,7 +38,6 @@ from podium.rules.podiumrules import (
 from podium.rules.policy import RuleLevel
 from podium.rules.schema import Document
 from podium.rules.tolerations import contradicting, unreadable
-from podium.text import go_quote
 
 # Steps before the Priority plugin.
 

@@ -1,11 +1,13 @@
 """The API server's knowledge of a kind as data: each field's Go type, gate and checks, in the server's order.
 
-One table per served version drives three steps that must agree. These are decoding (`podium.rules.decoding`),
-the drop of fields whose gate is off in a strategy, and validation. Validation has the server's ratcheting (a
-field equal to the stored one is not checked again) and short-circuits. Documents here are in canonical form.
+One table per served version drives four steps that must agree. These are decoding (`podium.rules.decoding`),
+the drop of fields whose gate is off in a strategy, validation, and the schema of Podium's own resource
+(`podium.crds.schema`). Validation has the server's ratcheting (a field equal to the stored one is not checked
+again) and short-circuits. Documents here are in canonical form.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum, auto
 from typing import Any, NamedTuple
 
 from podium.rules.fields import FieldError
@@ -20,14 +22,48 @@ class WriteContext(NamedTuple):
     gates: frozenset[str]
 
 
-# A check of one field or struct: (path, new, old, write) to errors; None continues. In `stops` an empty list
-# ends the field without an error.
-Check = Callable[[str, Any, Any, WriteContext], Sequence[FieldError] | None]
+# The function of a check of one field or struct: (path, new, old, write) to errors; None continues. In
+# `stops` an empty list ends the field without an error.
+CheckFunction = Callable[[str, Any, Any, WriteContext], Sequence[FieldError] | None]
 
 
-def optional(_path: str, new: Any, _old: Any, _write: WriteContext) -> Sequence[FieldError] | None:
-    """Stop at an absent value, which needs no further check."""
+class Fact(Enum):
+    """A property of a field or struct that a check requires and a schema can express."""
+
+    REQUIRED = auto()
+    AT_LEAST_ONE = auto()
+    MAXIMUM = auto()
+    MAX_ITEMS = auto()
+    VALUES = auto()
+    SYNTAX = auto()
+    """The function of `podium.rules.names` that a text satisfies."""
+    MEMBERS = auto()
+    """The fields of a union."""
+    IMMUTABLE = auto()
+    SET_ONCE = auto()
+    """Neither set nor unset by an update."""
+    SAME_ITEMS = auto()
+    """The keys of a list are the same after an update; the value is the field of the key."""
+
+
+class FieldCheck(NamedTuple):
+    """A check, and the fact that it requires with its value; no fact if a schema cannot express the check."""
+
+    run: CheckFunction
+    fact: Fact | None = None
+    value: Any = True
+
+
+def _stop_at_none(_path: str, new: Any, _old: Any, _write: WriteContext) -> Sequence[FieldError] | None:
     return [] if new is None else None
+
+
+# Stops at an absent value, which needs no further check.
+optional = FieldCheck(_stop_at_none)
+
+
+def _facts(checks: Sequence[FieldCheck]) -> Mapping[Fact, Any]:
+    return {check.fact: check.value for check in checks if check.fact is not None}
 
 
 class Field:
@@ -35,6 +71,7 @@ class Field:
 
     `pointer` keeps a zero value that was written; `always` writes the field even if it is zero or nil.
     `stops` are all evaluated, and any of them ends the field; `checks` and those of the shape follow.
+    `default` replaces an absent value before the checks. `description` is for the schema.
     """
 
     def __init__(
@@ -50,8 +87,10 @@ class Field:
         many: bool = False,
         key: str = "",
         gate: str = "",
-        stops: Sequence[Check] = (),
-        checks: Sequence[Check] = (),
+        stops: Sequence[FieldCheck] = (),
+        checks: Sequence[FieldCheck] = (),
+        default: Any = None,
+        description: str = "",
     ) -> None:
         self.name = name
         self.read = read
@@ -63,16 +102,19 @@ class Field:
         self.many = many
         self.key = key
         self.gate = gate
-        self.stops = tuple(stops)
-        self.checks = tuple(checks)
+        self.stops = tuple(stop.run for stop in stops)
+        self.checks = tuple(check.run for check in checks)
         self.optional = optional in stops
+        self.default = default
+        self.description = description
+        self.facts = _facts((*stops, *checks))
 
 
 class StructSchema:
     """A Go struct: its name, its fields in Go's order, and the checks of the struct as a whole.
 
     An `open` shape lists only some fields; the others pass through unchanged, in their order. `within` makes
-    the last field, of a struct that contains its own type.
+    the last field, of a struct that contains its own type. `description` is for the schema.
     """
 
     def __init__(
@@ -80,12 +122,15 @@ class StructSchema:
         go: str,
         fields: Sequence[Field],
         *,
-        checks: Sequence[Check] = (),
+        checks: Sequence[FieldCheck] = (),
         opened: bool = False,
         within: "Callable[[StructSchema], Field] | None" = None,
+        description: str = "",
     ) -> None:
         self.go = go
-        self.checks = tuple(checks)
+        self.checks = tuple(check.run for check in checks)
+        self.description = description
+        self.facts = _facts(checks)
         self.opened = opened
         self.fields = tuple(fields) if within is None else (*fields, within(self))
         self.by_name: Mapping[str, Field] = {field.name: field for field in self.fields}

@@ -3,13 +3,13 @@
 A stored object without resourceVersion or uid was written by hand, so no conflict can occur.
 """
 
+from kubecel.goquote import go_quote
 from podium.api.core import Pod, PriorityClass
 from podium.api.groups import CompositeGroup, PodGroup, Workload
 from podium.api.membership import GroupKey
 from podium.rules.context import RuleContext
 from podium.rules.fields import RefusedRequest, refusal
 from podium.rules.schema import Document
-from podium.text import go_quote
 
 _Stored = Pod | PriorityClass | PodGroup | CompositeGroup | Workload
 

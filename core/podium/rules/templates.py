@@ -9,21 +9,12 @@ from typing import Any
 
 from podium.groups.trees import MAX_DEPTH, MAX_TEMPLATES
 from podium.rules import fields, names
-from podium.rules.checks import immutable, max_items, no_add_no_remove, required, spelled, unique
+from podium.rules.checks import max_items, no_add_no_remove, unique
 from podium.rules.context import COMPOSITE, RuleContext
-from podium.rules.decoding import objects, text
+from podium.rules.decoding import objects
 from podium.rules.fields import FieldError, RuleRemedy, refusal
-from podium.rules.groupspec import (
-    claims,
-    composite_constraints,
-    constraints,
-    disruption_mode,
-    drop_fields,
-    policy,
-    preemption_policy,
-    priority_fields,
-)
-from podium.rules.schema import Check, Document, Field, StructSchema, by_key, optional
+from podium.rules.groupspec import NEWER, OLDER, VERSIONS, drop_fields, group_fields, required_text
+from podium.rules.schema import Document, Field, StructSchema, by_key, optional
 
 LEAVES, COMPOSITES = "podGroupTemplates", "compositePodGroupTemplates"
 
@@ -67,32 +58,20 @@ RULES = (FIXED.rule, TEMPLATES.rule, TEMPLATE_NAME.rule, UNLIKE.rule, TREE.rule)
 
 
 def _name() -> Field:
-    return text(
-        "name",
-        always=True,
-        stops=(required(TEMPLATE_NAME),),
-        checks=(spelled(TEMPLATE_NAME, names.dns_label),),
-    )
+    return required_text("name", TEMPLATE_NAME, names.dns_label, "Name of the template in the Workload.")
 
 
 def _template(version: str) -> StructSchema:
-    older = version == "v1alpha2"
-    fixed: tuple[Check, ...] = () if older else (immutable(FIXED),)
-    listed = (
-        _name(),
-        policy(version, (), fixed_inside=not older),
-        constraints(version, fixed, always=True),
-        claims(version, FIXED),
-        disruption_mode(version, fixed, defaulted=False),
-        *priority_fields(fixed),
+    but = "" if version == OLDER else ", fixed but for a gang's minCount"
+    return StructSchema(
+        "PodGroupTemplate",
+        (_name(), *group_fields(version, FIXED, template=True)),
+        description=f"A template of pod groups{but}.",
     )
-    return StructSchema("PodGroupTemplate", listed if older else (*listed, preemption_policy(version, FIXED)))
 
 
 def _composite(version: str) -> StructSchema:
-    fixed = (immutable(FIXED),)
-
-    def children(name: str, shape: StructSchema) -> Field:
+    def children(name: str, shape: StructSchema, about: str) -> Field:
         return objects(
             name,
             shape,
@@ -100,26 +79,23 @@ def _composite(version: str) -> StructSchema:
             key="name",
             stops=(max_items(TEMPLATES, MAX_TEMPLATES), optional, no_add_no_remove(FIXED, "name")),
             checks=(unique(TEMPLATES, "name"),),
+            description=about,
         )
 
     return StructSchema(
         "CompositePodGroupTemplate",
         (
             _name(),
-            policy(version, (), fixed_inside=True, composite=True),
-            composite_constraints(version, fixed),
-            disruption_mode(version, fixed, defaulted=False, composite=True),
-            *priority_fields(fixed),
-            preemption_policy(version, FIXED),
-            children(LEAVES, TEMPLATE[version]),
+            *group_fields(version, FIXED, template=True, composite=True),
+            children(LEAVES, TEMPLATE[version], "Templates of child groups."),
         ),
-        within=lambda itself: children(COMPOSITES, itself),
+        within=lambda itself: children(COMPOSITES, itself, "Templates of composite groups."),
+        description="A template of composite groups.",
     )
 
 
-VERSIONS = ("v1alpha2", "v1alpha3", "v1beta1")
 TEMPLATE = {version: _template(version) for version in VERSIONS}
-COMPOSITE_TEMPLATE = {version: _composite(version) for version in VERSIONS if version != "v1alpha2"}
+COMPOSITE_TEMPLATE = {version: _composite(version) for version in NEWER}
 
 
 def drop_in_templates(case: RuleContext, spec: Document, stored: Document | None) -> None:

@@ -13,7 +13,7 @@ from podium.api.convert import KEPT, PARENT, kept_text, restorable
 from podium.rules import fields, grouppriority, podgroup, templates
 from podium.rules.context import RuleContext
 from podium.rules.fields import FieldError
-from podium.rules.groupspec import TEMPLATE_REF
+from podium.rules.groupspec import OLDER, TEMPLATE_REF
 from podium.rules.schema import Document
 
 _POLICY = "preemptionPolicy"
@@ -24,7 +24,7 @@ def patch(case: RuleContext, new: Document) -> list[dict[str, Any]]:
 
     Raises Refused for another policy than the class's.
     """
-    text = _wanted(case, new) if case.version == "v1alpha2" else None
+    text = _wanted(case, new) if case.version == OLDER else None
     if text is None:
         return []
     if (case.request.object.get("metadata") or {}).get("annotations") is None:
@@ -52,7 +52,7 @@ def _annotations(document: Document) -> Document:
 
 def check(case: RuleContext, new: Document, old: Document | None) -> list[FieldError]:
     """Return errors for an update that changes the stored policy; paths are v1beta1's."""
-    if case.version != "v1alpha2":
+    if case.version != OLDER:
         return []
     after = restorable(new)
     if old is None:

@@ -5,7 +5,7 @@ the class's.
 """
 
 from podium.groups.trees import MAX_TEMPLATES
-from podium.rules import metadata, names, templates
+from podium.rules import names, templates
 from podium.rules.checks import (
     gated,
     immutable,
@@ -17,16 +17,17 @@ from podium.rules.checks import (
     unique,
 )
 from podium.rules.context import COMPOSITE, RuleContext
-from podium.rules.decoding import objects, pointer, struct, text
+from podium.rules.decoding import objects, pointer, text
 from podium.rules.fields import FieldError, refusal
-from podium.rules.groupspec import GATE_OFF, drop_fields
+from podium.rules.groupspec import GATE_OFF, OLDER, VERSIONS, drop_fields, kind_shape, required_text
 from podium.rules.schema import Document, Field, StructSchema, optional, validate
 from podium.rules.templates import (
     COMPOSITE_TEMPLATE,
+    COMPOSITES,
     FIXED,
+    LEAVES,
     TEMPLATE,
     TEMPLATES,
-    VERSIONS,
     check_tree,
     drop_in_templates,
     unlike_priority,
@@ -47,65 +48,61 @@ RULES = (*templates.RULES, CONTROLLER.rule)
 
 
 def _controller(version: str) -> Field:
-    segment = (spelled(CONTROLLER, names.path_segment),)
     shape = StructSchema(
         "TypedLocalObjectReference",
         (
-            text("apiGroup", stops=(optional,), checks=(spelled(CONTROLLER, names.dns_subdomain),)),
-            text("kind", always=True, stops=(required(CONTROLLER),), checks=segment),
-            text("name", always=True, stops=(required(CONTROLLER),), checks=segment),
+            text(
+                "apiGroup",
+                stops=(optional,),
+                checks=(spelled(CONTROLLER, names.dns_subdomain),),
+                description="Its API group; empty for the core group.",
+            ),
+            required_text("kind", CONTROLLER, names.path_segment, "Its kind."),
+            required_text("name", CONTROLLER, names.path_segment, "Its name, in the same namespace."),
         ),
     )
     go = f"{version}.TypedLocalObjectReference"
-    return pointer("controllerRef", shape, go, stops=(immutable(FIXED), optional))
+    about = "Object that the Workload represents."
+    return pointer("controllerRef", shape, go, stops=(immutable(FIXED), optional), description=about)
 
 
 def _spec(version: str) -> StructSchema:
-    go = f"{version}.PodGroupTemplate"
     limit = max_items(TEMPLATES, MAX_TEMPLATES)
-    distinct = (unique(TEMPLATES, "name"),)
-    if version == "v1alpha2":
-        stops = (immutable(FIXED), limit, required(TEMPLATES))
-        leaves = objects(
-            "podGroupTemplates", TEMPLATE[version], go, key="name", always=True, stops=stops, checks=distinct
-        )
-        return StructSchema("WorkloadSpec", (_controller(version), leaves))
+    same = no_add_no_remove(FIXED, "name")
+    older = version == OLDER
     leaves = objects(
-        "podGroupTemplates",
+        LEAVES,
         TEMPLATE[version],
-        go,
+        f"{version}.PodGroupTemplate",
         key="name",
         always=True,
-        stops=(limit, optional, no_add_no_remove(FIXED, "name")),
-        checks=distinct,
+        stops=(immutable(FIXED), limit, required(TEMPLATES)) if older else (limit, optional, same),
+        checks=(unique(TEMPLATES, "name"),),
+        description="Templates that groups may be created from.",
     )
+    about = "Templates of the pod groups of one workload."
+    if older:
+        return StructSchema("WorkloadSpec", (_controller(version), leaves), description=about)
     composites = objects(
-        "compositePodGroupTemplates",
+        COMPOSITES,
         COMPOSITE_TEMPLATE[version],
         f"{version}.CompositePodGroupTemplate",
         key="name",
         gate=COMPOSITE,
-        stops=(gated(COMPOSITE, GATE_OFF), optional, limit, no_add_no_remove(FIXED, "name")),
-        checks=distinct,
+        stops=(gated(COMPOSITE, GATE_OFF), optional, limit, same),
+        checks=(unique(TEMPLATES, "name"),),
+        description="Templates of composite groups.",
     )
     return StructSchema(
         "WorkloadSpec",
         (_controller(version), leaves, composites),
-        checks=(union(TEMPLATES, "podGroupTemplates", "compositePodGroupTemplates"),),
+        checks=(union(TEMPLATES, LEAVES, COMPOSITES),),
+        description=about,
     )
 
 
 SPECS = {version: _spec(version) for version in VERSIONS}
-SHAPES = {
-    version: StructSchema(
-        "Workload",
-        (
-            *metadata.HEAD,
-            struct("spec", SPECS[version], f"{version}.WorkloadSpec"),
-        ),
-    )
-    for version in VERSIONS
-}
+SHAPES = {version: kind_shape("Workload", version, SPECS[version]) for version in VERSIONS}
 
 
 def shape(version: str) -> StructSchema:
@@ -133,7 +130,7 @@ def check(case: RuleContext, new: Document, old: Document | None) -> list[FieldE
     spec = new["spec"]
     stored = None if old is None else old["spec"]
     errors: list[FieldError] = []
-    if case.version != "v1alpha2":
+    if case.version != OLDER:
         # Podium serves both versions of its kinds, so a v1alpha2 object may break this rule and still be
         # updated.
         was_unlike = not case.native and stored is not None and bool(unlike_priority(stored))

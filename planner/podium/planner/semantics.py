@@ -1,4 +1,4 @@
-"""The sets of preemption rules: a setting of the administrator, and the subject of `docs/preemption.md`."""
+"""The sets of preemption rules: a setting that docs/preemption-reference.md describes."""
 
 from enum import StrEnum
 

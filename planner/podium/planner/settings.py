@@ -76,7 +76,6 @@ class LiveSettings(NamedTuple):
     engine: Settings = Settings(divergence=DivergencePolicy.NO_PREEMPTION, evict_only=PODIUM_SCHEDULER)
     scheduler_name: str = PODIUM_SCHEDULER
     mode: PreemptionMode = PreemptionMode.ENFORCE
-    shadow: bool = False
     evictions_a_minute: int | None = None
     records_namespace: str = ""
     decision_seconds: float = 1.0
@@ -87,7 +86,6 @@ class LiveSettings(NamedTuple):
         """Return the settings with those of `wanted` that a running process takes."""
         return self._replace(
             mode=wanted.mode,
-            shadow=wanted.shadow,
             evictions_a_minute=wanted.evictions_a_minute,
             gang_hold_seconds=wanted.gang_hold_seconds,
         )
@@ -97,7 +95,6 @@ class LiveSettings(NamedTuple):
 FIELDS: Mapping[str, Callable[[LiveSettings], object]] = {
     "schedulerName": lambda each: each.scheduler_name,
     "preemption": lambda each: each.mode,
-    "shadow": lambda each: each.shadow,
     "evictionsPerMinute": lambda each: each.evictions_a_minute,
     "recordsNamespace": lambda each: each.records_namespace,
     "semantics": lambda each: each.engine.semantics,

@@ -1,7 +1,7 @@
 """Device selectors against upstream's own evaluator: the result, the error's text and the cost.
 
 Expressions and devices are generated. Some hundreds are compared in the suite, and 10,000 with
-PODIUM_DIFFERENTIAL=full. The differences that remain are in docs/differences.md, and `_explained` names them.
+PODIUM_DIFFERENTIAL=full. The differences that remain are in kubecel/README.md, and `_explained` names them.
 """
 
 import random
@@ -9,15 +9,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.cel.expressions import DRIVER, Expressions, device
 from tests.support.devices.witness import Witness
+from tests.support.kubecel.expressions import DRIVER, Expressions, device
 from tests.support.seeds import seed
 from tests.support.servers import FULL
 
-from podium.api.devices import Device
-from podium.cel.devicevalues import prepare_device
-from podium.cel.nodes import SelectorCompileError
-from podium.cel.selector import compile_selector
+from kubecel import PlainDevice, SelectorCompileError, compile_selector
+from kubecel.devices import prepare_device
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(1800 if FULL else 120)]
 _COUNT = 10_000 if FULL else 300
@@ -32,14 +30,14 @@ def _result(expression: str, properties: dict[str, Any], minor: int) -> dict[str
         selector = compile_selector(expression, minor)
     except SelectorCompileError as error:
         return {"compileError": str(error)}
-    found = selector.evaluate(prepare_device(DRIVER, msgspec.convert(properties, Device), minor))
+    found = selector.evaluate(prepare_device(DRIVER, msgspec.convert(properties, PlainDevice), minor))
     if found.error is not None:
         return {"runtimeError": str(found.error), "cost": found.cost}
     return {"matches": found.selected, "cost": found.cost}
 
 
 def _explained(upstream: dict[str, Any], own: dict[str, Any]) -> bool:
-    """Return whether two results differ only as docs/differences.md states."""
+    """Return whether two results differ only as kubecel/README.md states."""
     if upstream == own:
         return True
     if "panic" in upstream:

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.servers import Server
 
+from kubecel.quantityscanner import MAX_TEXT, MAX_UNITS
 from podium.api.core import RawQuantity
-from podium.api.quantity import MAX_TEXT, MAX_UNITS, QuantityError, Scale, canonical, parse
+from podium.api.quantity import QuantityError, Scale, canonical, parse
 
 # text, the stored text, nano units
 TABLE: list[tuple[str, RawQuantity, str, int]] = [

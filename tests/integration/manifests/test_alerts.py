@@ -151,8 +151,6 @@ _SCENES = (
         _on("podium_scheduler_writes_total", _RISES, what="bind", result="gone"),
     ),
     Scene("PodiumSchedulerErrors", "a bug", _on("podium_scheduler_errors_total", _RISES), {}),
-    # A shadow is not retried, so there is no second series.
-    Scene("PodiumSchedulerErrors", "one that ends a shadow", _on("podium_scheduler_errors_total", _ONCE), {}),
     Scene("PodiumSchedulerErrors", "none", _on("podium_scheduler_errors_total", _REST)),
     Scene("PodiumSchedulerCacheDiffers", "one", _on("podium_scheduler_cache_differences_total", _ONCE), {}),
     Scene("PodiumSchedulerCacheDiffers", "none", _on("podium_scheduler_cache_differences_total", _REST)),

@@ -14,7 +14,7 @@ from podium.version import VERSION
 
 _SCHEMA = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
 _VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
-_COMPONENTS = ("scheduler", "certManager", "monitoring", "dashboard", "networkPolicy", "policyTwin")
+_COMPONENTS = ("scheduler", "certManager", "monitoring", "dashboard", "networkPolicy")
 _ALL = {each: {"enabled": True} for each in (*_COMPONENTS, "confinedBinds")}
 _PROCESSES = ("webhook", "controller", "scheduler")
 

@@ -53,9 +53,9 @@ def _write(folder: Path, values: dict[str, Any]) -> tuple[Path, Path, Path]:
         ),
         # YAML's value of `off` without quotes, in the values as in the file.
         (
-            {"preemption": False, "shadow": True},
+            {"preemption": False, "gangHoldSeconds": 30},
             {"reservedNodes": None},
-            LiveSettings(mode=PreemptionMode.OFF, evictions_a_minute=5, shadow=True),
+            LiveSettings(mode=PreemptionMode.OFF, evictions_a_minute=5, gang_hold_seconds=30),
         ),
     ],
     ids=["as it is installed", "all changed", "what YAML takes for something else", "off, everywhere, more"],

@@ -93,11 +93,10 @@ def test_a_leaked_ca_is_replaced_by_the_line_in_the_docs(server: Server, tmp_pat
 
 
 def test_components_are_taken(server: Server) -> None:
-    """Components without kinds of other projects apply: NetworkPolicies and the policy twin."""
-    build = render.combined(str(server.program("kubectl")), ["networkPolicy", "policyTwin"])
+    """Components without kinds of other projects apply: NetworkPolicies."""
+    build = render.combined(str(server.program("kubectl")), ["networkPolicy"])
     done = server.kubectl("apply", "--server-side", "--dry-run=server", "--filename=-", stdin=build)
     assert "networkpolicy.networking.k8s.io/podium-webhook serverside-applied" in done
-    assert "validatingadmissionpolicy.admissionregistration.k8s.io" in done
 
 
 def _pod(deployment: dict[str, Any]) -> dict[str, Any]:

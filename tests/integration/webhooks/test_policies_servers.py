@@ -1,7 +1,7 @@
-"""The policy twin on real API servers without a webhook answers as the webhook does.
+"""The policies of every installation on real API servers without a webhook answer as the webhook does.
 
-The webhook's functions review each object, then the server gets it. Verdict, code, text and warnings must be
-equal, except for the words that name the policy.
+The webhook's functions review each object, then the server gets it. Verdict, code and text must be equal,
+except for the words that name the policy.
 """
 
 import itertools
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
-from tests.support.rules.scene import BASIC, Document, mode, priority_class, profile, template
+from tests.support.rules.scene import Document, priority_class, profile
 from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until
 from tests.support.webhooks import reviews
@@ -25,7 +25,7 @@ from podium.crds import definitions
 from podium.rules.podiumrules import OWN_RULES
 from podium.rules.policy import Allowance, Policy, RuleLevel
 from podium.webhooks import classuse
-from podium.webhooks.policies import WITHOUT_POLICY, bound, defaults, policies
+from podium.webhooks.policies import DEFAULT, bound, defaults
 from podium.webhooks.registration import Endpoint, Options
 
 pytestmark = pytest.mark.server
@@ -33,24 +33,16 @@ pytestmark = pytest.mark.server
 ALLOW = (
     Allowance(namespaces=("team-b",)),
     Allowance(namespaces=("team-?",), pods=("lo[v-x]", "s*-critical"), groups=("low", "a.b")),
-    Allowance(namespaces=("none",), pods=(), groups=()),
+    Allowance(namespaces=("none", "kube-system"), pods=(), groups=()),
 )
-_OFF = {rule.cause.rule.id: RuleLevel.OFF for rule in WITHOUT_POLICY}
-_FLIPPED = {RuleLevel.DENY: RuleLevel.WARN, RuleLevel.WARN: RuleLevel.DENY, RuleLevel.OFF: RuleLevel.OFF}
-POLICIES = {
-    "usual": Policy(levels=_OFF, allow=ALLOW),
-    "flipped": Policy(
-        native={rule.cause.rule.id: _FLIPPED[rule.native] for rule in OWN_RULES} | _OFF,
-        podium={rule.cause.rule.id: _FLIPPED[rule.podium] for rule in OWN_RULES} | _OFF,
-        allow=ALLOW,
-    ),
-}
+# The webhook applies the rules that have policies, and no others.
+POLICY = Policy(
+    levels={rule.cause.rule.id: RuleLevel.OFF for rule in OWN_RULES if rule not in DEFAULT}, allow=ALLOW
+)
 CLASSES = (priority_class("low", value=1), priority_class("high", value=9), priority_class("a.b", value=2))
 MERGE = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"
-_PREFIX = r"ValidatingAdmissionPolicy '(?P<policy>[^']+)' with binding '(?P=policy)'"
-_REFUSED = re.compile(rf"{_PREFIX} denied request: ")
-_WARNED = re.compile(rf"Validation failed for {_PREFIX}: ")
+_REFUSED = re.compile(r"ValidatingAdmissionPolicy '([^']+)' with binding '\1' denied request: ")
 _FORBIDDEN = re.compile(r"^[a-z.0-9]+ \"[^\"]+\" is forbidden: ")
 
 
@@ -59,12 +51,10 @@ class Outcome(NamedTuple):
 
     code: int
     text: str
-    warnings: list[str]
 
 
 class Scene(NamedTuple):
     server: Server
-    policy: Policy
 
     def put(self, document: Document, namespace: str = "default") -> Outcome:
         """Send a new object as a dry run; return the answer."""
@@ -75,7 +65,7 @@ class Scene(NamedTuple):
         self, new: Document, old: Document | None = None, namespace: str = "default", subresource: str = ""
     ) -> tuple[Document, Outcome]:
         """Return the object after the mutating webhook, and the verdict on it."""
-        by = profile(self.server.release.minor, "podium", policy=self.policy)
+        by = profile(self.server.release.minor, "podium", policy=POLICY)
         state = ClusterState(native_served=True)
         for each in CLASSES:
             read = READS[each["apiVersion"], each["kind"]]
@@ -84,18 +74,17 @@ class Scene(NamedTuple):
         patched = reviews.mutate(new, old, view=state, by=by, **more).patched
         verdict = reviews.validate(patched, old, view=state, by=by, **more).verdict
         text = verdict.message.partition(" is invalid: ")[2] or _FORBIDDEN.sub("", verdict.message)
-        return patched, Outcome(0 if verdict.allowed else verdict.code, text, verdict.warnings)
+        return patched, Outcome(0 if verdict.allowed else verdict.code, text)
 
 
 def told(answer: Any) -> Outcome:
     """Remove the policy's words from an answer."""
-    warnings = [_WARNED.sub("", each) for each in answer.warnings if _WARNED.match(each)]
     if answer.code in (200, 201):
-        return Outcome(0, "", warnings)
+        return Outcome(0, "")
     before, found, text = answer.body["message"].partition(" denied request: ")
     assert found, answer
     assert _FORBIDDEN.match(before), answer
-    return Outcome(answer.code, text, warnings)
+    return Outcome(answer.code, text)
 
 
 def place(document: Document, namespace: str) -> str:
@@ -117,28 +106,25 @@ def install(server: Server, documents: list[Document]) -> None:
         apply(server, f"/apis/{group}/{plural}", each)
 
 
-@pytest.fixture(
-    scope="module", params=[(minor, name) for minor in in_turn(__name__) for name in POLICIES], ids="-".join
-)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
-    """Yield a server with the twin of a policy in force, and of Podium's webhooks only a conversion."""
-    minor, name = request.param
-    with exclusive(RELEASES[minor]) as server, recording(server) as recorder:
+    """Yield a server with the policies in force, and of Podium's webhooks only a conversion."""
+    with exclusive(RELEASES[request.param]) as server, recording(server) as recorder:
         client = Endpoint(url=recorder.url).client("/convert", server.access.authority.read_bytes())
         install(server, definitions.crds(client))
         for namespace in ("team-a", "team-b", "none"):
             assert server.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})[0] == 201
         for each in CLASSES:
             assert server.request("POST", f"/apis/{NATIVE_GROUP}/v1/priorityclasses", each)[0] == 201
-        twin = [*defaults(POLICIES[name], Options()), *policies(POLICIES[name], Options())]
-        install(server, twin)
-        made = Scene(server, POLICIES[name])
-        in_force(made, {each["metadata"]["name"] for each in twin})
+        policies = defaults(POLICY, Options())
+        install(server, policies)
+        made = Scene(server)
+        in_force(made, {each["metadata"]["name"] for each in policies})
         yield made
 
 
 def in_force(scene: Scene, names: set[str]) -> None:
-    """Wait until every policy has refused a write or warned."""
+    """Wait until every policy has refused a write."""
     keep_label(scene, "probe")
     silent = set(names)
 
@@ -152,8 +138,7 @@ def in_force(scene: Scene, names: set[str]) -> None:
         answers.append(send(scene.server, "PATCH", where, relabel, content_type=MERGE))
         answers += [bind(scene.server, "probe", {GROUP_LABEL: "g"}, path) for path in BINDS]
         for answer in answers:
-            for text in (*answer.warnings, str(answer.body.get("message", ""))):
-                silent.difference_update(re.findall(_PREFIX, text))
+            silent.difference_update(_REFUSED.findall(str(answer.body.get("message", ""))))
         return not silent
 
     until(answered, f"policies to be in force: {silent}")
@@ -192,10 +177,6 @@ CREATED: dict[str, tuple[Document, str]] = {
     "a pod": (pod({}), "default"),
     "a member by label": (pod(member("g")), "default"),
     "a member by field": (pod({}, **FIELD), "default"),
-    "a member by both": (pod(member("g"), **FIELD), "default"),
-    "of two groups": (pod(member("h"), **FIELD), "default"),
-    "of two groups, elsewhere": (pod(member("h.i_J"), **FIELD), "none"),
-    "of an empty label": (pod(member(""), **FIELD), "default"),
     "null labels": (pod({"labels": None}, **FIELD), "default"),
     "a class, unrestricted": (pod({}, priorityClassName="high"), "default"),
     "a class, restricted": (pod({}, priorityClassName="high"), "team-a"),
@@ -218,11 +199,12 @@ def test_a_new_pod(scene: Scene, case: str) -> None:
 
 def test_the_systems_namespaces_are_left_alone(scene: Scene) -> None:
     """The policies exempt what the webhooks' selector exempts: pods and native kinds, not Podium's."""
-    for document, _ in (CREATED["of two groups"], *groups(scene.server)):
+    for document, _ in (CREATED["an allowed class"], *groups(scene.server)):
         if PODIUM_GROUP not in document["apiVersion"]:
-            assert scene.put(document, "kube-system") == Outcome(0, "", [])
+            assert scene.put(document, "kube-system") == Outcome(0, "")
         else:
             patched, wanted = scene.webhook(document, namespace="kube-system")
+            assert wanted.code == 403
             assert scene.put(patched, "kube-system") == wanted
 
 
@@ -279,71 +261,44 @@ def test_a_label_that_changes(scene: Scene, case: str) -> None:
 def test_a_binding_sets_no_group(scene: Scene, path: str) -> None:
     """The API server copies the labels of a Binding to its pod."""
     text = f"the label {GROUP_LABEL} may not be set by a Binding of the pod"
-    expected = {
-        "usual": Outcome(403, text, []),
-        "flipped": Outcome(0, "", [f"metadata.labels[{GROUP_LABEL}]: {text}"]),
-    }
-    (name,) = (name for name, policy in POLICIES.items() if policy is scene.policy)
-    assert told(bind(scene.server, "probe", {GROUP_LABEL: "h"}, path)) == expected[name]
-    assert told(bind(scene.server, "probe", {"a": "b"}, path)) == Outcome(0, "", [])
+    assert told(bind(scene.server, "probe", {GROUP_LABEL: "h"}, path)) == Outcome(403, text)
+    assert told(bind(scene.server, "probe", {"a": "b"}, path)) == Outcome(0, "")
 
 
 def groups(server: Server) -> list[tuple[Document, str]]:
-    """Return PodGroups and Workloads in every version that the server has."""
+    """Return PodGroups with classes in every version that the server has."""
     served = [f"{PODIUM_GROUP}/v1alpha2", f"{PODIUM_GROUP}/v1beta1", *server.release.workload_versions]
-    return [each for api_version in served for each in _of_version(api_version)]
+    return [
+        (
+            {
+                "apiVersion": api_version,
+                "kind": "PodGroup",
+                "metadata": {"name": "g"},
+                "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}, "priorityClassName": name},
+            },
+            namespace,
+        )
+        for api_version in served
+        for name in ("low", "high", "a.b")
+        for namespace in ("default", "team-a", "team-b", "none")
+    ]
 
 
-def _of_version(api_version: str) -> Iterator[tuple[Document, str]]:
-    version = api_version.rpartition("/")[2]
-    whole, single = ({"disruptionMode": mode(version, whole=each)} for each in (True, False))
-    gang = {"schedulingPolicy": {"gang": {"minCount": 2}}}
-
-    def made(kind: str, spec: Document, name: str = "g") -> Document:
-        return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": spec}
-
-    for policy in (BASIC, gang):
-        for fields in (whole, single, {}):
-            yield made("PodGroup", {**policy, **fields}), "default"
-    for name in ("low", "high", "a.b"):
-        for namespace in ("default", "team-a", "team-b", "none"):
-            yield made("PodGroup", {**gang, "priorityClassName": name}), namespace
-    broken, fine = template("a", **whole), template("b", **whole) | gang
-    system = ("system-node-critical", "low", "system-cluster-critical")
-    for templates in (
-        [template("a")],
-        [fine, broken, template("c", **single), broken | {"name": "d"}],
-        [template(f"t{index}", **(whole if index == 7 else {})) for index in range(8)],
-        [template("a", priorityClassName="system-cluster-critical")],
-        # In later versions the templates of a Workload have one class.
-        [
-            template(f"t{index}", priorityClassName=name if version == "v1alpha2" else system[0])
-            for index, name in enumerate(system)
-        ],
-    ):
-        yield made("Workload", {"podGroupTemplates": templates}), "none"
-    for length in (63, 64):
-        yield made("Workload", {"podGroupTemplates": [template()]}, "n" * length), "default"
-
-
-def test_groups_and_workloads(scene: Scene) -> None:
+def test_groups(scene: Scene) -> None:
     """Groups of both APIs, in every version, get the fields of the mutating webhook."""
-    refused: set[tuple[str, str]] = set()
-    warned: set[tuple[str, str]] = set()
+    refused = set()
     for document, namespace in groups(scene.server):
         patched, wanted = scene.webhook(document, namespace=namespace)
         assert scene.put(patched, namespace) == wanted, document
-        family = document["apiVersion"].partition("/")[0]
-        (refused if wanted.code else warned if wanted.warnings else set()).add((family, document["kind"]))
-    kinds = {(group, kind) for group in (PODIUM_GROUP, NATIVE_GROUP) for kind in ("PodGroup", "Workload")}
-    assert refused | warned == kinds
+        if wanted.code:
+            refused.add(document["apiVersion"].partition("/")[0])
+    assert refused == {PODIUM_GROUP, NATIVE_GROUP}
 
 
 @pytest.mark.parametrize("minor", RELEASES)
 def test_expressions_fit_the_schemas(minor: str) -> None:
     """The API server's own type check has no warning for any policy, in any served version."""
-    every = {rule.cause.rule.id: RuleLevel.DENY for rule in OWN_RULES}
-    shipped = [*policies(Policy(levels=every, allow=ALLOW), Options()), *classuse.policy(Options())]
+    shipped = [*defaults(POLICY, Options()), *classuse.policy(Options())]
     documents = [each for each in shipped if each["kind"] == "ValidatingAdmissionPolicy"]
     with exclusive(RELEASES[minor], controllers=True) as server:
         install(server, definitions.crds(Endpoint(url="https://127.0.0.1:9").client("/convert", None)))
@@ -371,7 +326,7 @@ def knows_kinds(server: Server, kinds: set[str]) -> None:
         # The type check runs once for each generation.
         expression = f"object.spec.prioritty == {next(attempts)}"
         spec = {"matchConstraints": {"resourceRules": rules}, "validations": [{"expression": expression}]}
-        install(server, bound("wrong.example.com", spec, "Warn")[:1])
+        install(server, bound("wrong.example.com", spec)[:1])
         until(lambda: "wrong.example.com" in checked(server), "the check")
         warned = checked(server)["wrong.example.com"]
         assert not warned or "undefined field 'prioritty'" in warned

@@ -8,10 +8,9 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
+from kubecel import SelectorCompileError, SelectorRuntimeError
 from podium.api.devices import Device, DeviceAttribute
 from podium.api.quantity import parse
-from podium.cel.nodes import SelectorCompileError
-from podium.errors import PodiumError
 
 _Value = TypeVar("_Value")
 _Term = Callable[[re.Match[str], str, Device], bool]
@@ -24,7 +23,7 @@ def selecting(
 
     def select(expression: str, driver: str, device: Device) -> bool:
         if not all(_known(each, lists=lists) for each in (device.attributes or {}).values()):
-            raise PodiumError(runtime_text)
+            raise SelectorRuntimeError(runtime_text)
         return any(
             all(_holds(part, driver, device, compile_text, runtime_text) for part in option.split(" && "))
             for option in expression.split(" || ")
@@ -40,7 +39,7 @@ def _holds(text: str, driver: str, device: Device, compile_text: str, runtime_te
             try:
                 return term(found, driver, device)
             except KeyError:
-                raise PodiumError(runtime_text) from None
+                raise SelectorRuntimeError(runtime_text) from None
     raise SelectorCompileError(compile_text)
 
 

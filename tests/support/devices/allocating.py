@@ -13,9 +13,8 @@ from tests.support.allocation.asking import Question
 from tests.support.devices.recording import Answer, Case, settled
 from tests.support.devices.witness import Witness
 
+from kubecel import SelectorCompileError, SelectorRuntimeError
 from podium.api.devices import Device
-from podium.cel.nodes import SelectorCompileError
-from podium.errors import PodiumError
 from podium.planner.deadline import NEVER, Deadline
 from podium.planner.devices import default_gates
 
@@ -79,7 +78,7 @@ def selecting(witness: Witness) -> Select:
         if "compileError" in answer:
             raise SelectorCompileError(answer["compileError"])
         if "runtimeError" in answer:
-            raise PodiumError(answer["runtimeError"])
+            raise SelectorRuntimeError(answer["runtimeError"])
         matches: bool = answer["matches"]
         return matches
 

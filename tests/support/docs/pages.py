@@ -39,10 +39,11 @@ def pages() -> dict[str, Path]:
 
 @cache
 def texts() -> tuple[Path, ...]:
-    """Return each Markdown file that people read: the pages, and those beside README.md and in .github/."""
+    """Return each Markdown file that people read: those at the top, in docs/ and in .github/."""
     return (
         *sorted(ROOT.glob("*.md")),
-        *sorted((ROOT / "docs").glob("*.md")),
+        ROOT / "kubecel" / "README.md",
+        *sorted((ROOT / "docs").rglob("*.md")),
         *sorted((ROOT / ".github").rglob("*.md")),
     )
 

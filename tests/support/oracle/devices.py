@@ -12,8 +12,8 @@ from tests.support.devices.scene import DRIVER, device_class, node, pod
 from tests.support.preemption.clusters import time_of
 from tests.support.preemption.scene import SECONDS, group, of, planned, victims
 
+from kubecel import compile_selector
 from podium.api.devices import Device, DeviceClass, ResourceClaim, ResourceSlice
-from podium.cel.selector import compile_selector
 from podium.planner.deadline import NEVER
 from podium.planner.devices.allocator import Allocator
 from podium.planner.devices.errors import AllocationError

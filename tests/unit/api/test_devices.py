@@ -6,8 +6,16 @@ import msgspec
 import pytest
 from tests.unit.api.test_storage import without_nulls
 
+from kubecel import PlainDevice
 from podium.api.core import EntryStatus, ResourceClaimEntry
-from podium.api.devices import DEVICE_API, DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from podium.api.devices import (
+    DEVICE_API,
+    Device,
+    DeviceClass,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
 from podium.api.reads import READS
 from podium.api.schedulable import SCHEDULING_READS, Schedulable
 
@@ -116,7 +124,7 @@ CLASS = {
         "extendedResourceName": "example.com/gpu",
     },
 }
-SLICE = {
+SLICE: dict[str, Any] = {
     "metadata": {"name": "n1-gpu.example-abcde"},
     "spec": {
         "driver": "gpu.example",
@@ -171,6 +179,19 @@ def _without_defaults(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without_defaults(each) for key, each in value.items() if each != ""}
     return [_without_defaults(each) for each in value] if isinstance(value, list) else value
+
+
+def test_kubecel_reads_the_same_of_a_device_as_of_its_json() -> None:
+    lists: dict[str, dict[str, Any]] = {
+        "ints": {"ints": [1]},
+        "bools": {"bools": [True]},
+        "strings": {"strings": ["a"]},
+        "versions": {"versions": ["1.0.0"]},
+    }
+    stored = [*SLICE["spec"]["devices"], {"attributes": lists, "allowMultipleAllocations": True}]
+    read = msgspec.convert(stored, list[Device])
+    expected = msgspec.convert(stored, list[PlainDevice])
+    assert msgspec.convert(read, list[PlainDevice], from_attributes=True) == expected
 
 
 @pytest.mark.parametrize("read", [ResourceClaim, ResourceClaimTemplate, DeviceClass, ResourceSlice])

@@ -16,11 +16,10 @@ from tests.support.audit.builders import cluster as manifests
 from tests.support.devices.modelled import model, modelled
 from tests.support.devices.scene import claim, device_class
 
+from kubecel import CompiledSelector, UnansweredSelectorError, compile_selector, evaluate_devices, process
+from kubecel.selector import Evaluations
 from podium.api.devices import Device, DeviceClass, ResourceClaim, ResourceSlice
 from podium.api.reads import Kind
-from podium.cel import process
-from podium.cel.nodes import UnansweredSelectorError
-from podium.cel.selector import CompiledSelector, Evaluations, compile_selector, evaluate_devices
 from podium.cluster.state import ClusterState, Readable
 from podium.planner.deadline import NEVER
 from podium.planner.devices import AllocationError, Allocator, DeviceUsage, default_gates

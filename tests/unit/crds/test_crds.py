@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from podium.api.convert import VERSIONS
 from podium.api.records import Owner, Party, PreemptionRecord, RecordedPlan
 from podium.crds import definitions
 from podium.documents.packagedata import folder
@@ -13,11 +12,6 @@ from podium.documents.yamldoc import load_all
 
 # The definitions that an install applies.
 ALL = [*definitions.crds(), definitions.records()]
-SERVED = [
-    (crd["spec"]["names"]["kind"], version["name"], version)
-    for crd in definitions.crds()
-    for version in crd["spec"]["versions"]
-]
 
 
 def nodes(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
@@ -60,18 +54,6 @@ def test_v1alpha2_is_served_only_with_its_webhook() -> None:
         "strategy": "Webhook",
         "webhook": {"clientConfig": webhook, "conversionReviewVersions": ["v1"]},
     }
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "version"), SERVED, ids=[f"{kind}-{name}" for kind, name, _ in SERVED]
-)
-def test_a_schema_has_the_fields_its_version_reads(kind: str, name: str, version: dict[str, Any]) -> None:
-    """Schema and conversion have the same fields of a version, or one would prune what the other keeps."""
-    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
-    read = VERSIONS[f"scheduling.podium.dev/{name}"]
-    assert set(spec) == read.fields[kind]
-    if kind == "Workload":
-        assert set(spec["podGroupTemplates"]["items"]["properties"]) == read.template
 
 
 @pytest.mark.parametrize("crd", ALL, ids=lambda crd: crd["spec"]["names"]["kind"])

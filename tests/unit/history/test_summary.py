@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.history.store import party, plan
 
-from podium.api.records import Agreement, Owner, Party, PlanMode, PreemptionRecord, RecordedPlan, Result
-from podium.history.summary import Agreed, Amount, Circle, ModeSums, Summary, summarize
+from podium.api.records import Owner, Party, PlanMode, PreemptionRecord, RecordedPlan, Result
+from podium.history.summary import Amount, Circle, ModeSums, Summary, summarize
 
 GPU = "nvidia.com/gpu"
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
@@ -50,17 +50,15 @@ def test_modes_are_never_added_together() -> None:
             acceleratorSeconds=3_600,
         ),
         by(3, HIGH, group("b", "z", 1, 5), mode=PlanMode.OBSERVED, accelerators={"google.com/tpu": 4}),
-        by(4, HIGH, group("b", "z", 7, 5), mode=PlanMode.SHADOW, agreement=Agreement.SAME, theirPods=7),
     )
     assert summary.modes == (
         ModeSums("Enforced", 1, 0, 1, 3, {GPU: 24}, 2, 86_400),
         ModeSums("Observed", 2, 0, 2, 3, {GPU: 16, "google.com/tpu": 4}, 0, 3_600),
-        ModeSums("Shadow", 1, 0, 1, 7, {}, 0, 0),
     )
-    assert summary.plans == 4
+    assert summary.plans == 3
     a, b = summary.victims
-    assert (a.name, a.enforced, a.observed, a.shadow) == ("a", Amount(1, 3), Amount(1, 2), Amount(0, 0))
-    assert (b.name, b.enforced, b.observed, b.shadow) == ("b", Amount(0, 0), Amount(1, 1), Amount(1, 7))
+    assert (a.name, a.enforced, a.observed) == ("a", Amount(1, 3), Amount(1, 2))
+    assert (b.name, b.enforced, b.observed) == ("b", Amount(0, 0), Amount(1, 1))
     assert [(each.name, each.enforced) for each in summary.preemptors] == [("research", Amount(1, 3))]
     assert [(each.name, each.observed.pods) for each in summary.priorities] == [("10", 2), ("5", 1)]
 
@@ -93,22 +91,11 @@ def test_only_the_time_asked_for() -> None:
     assert summed(msgspec.structs.replace(plans[0], time="soon")).plans == 0
 
 
-def test_agreement() -> None:
-    """Differences are sorted in their usual order; agreement and unknown are none."""
-    made = [
-        by(at, HIGH, group("a", "x", 2), mode=PlanMode.SHADOW, agreement=word, theirPods=3)
-        for at, word in enumerate(
-            [Agreement.TOO_LATE, Agreement.SAME, Agreement.SAME, Agreement.OTHER_VICTIMS, "NewerWord"]
-        )
-    ]
-    summary = summed(*made)
-    assert summary.agreements == (
-        Agreed("Same", 2, 4, 6),
-        Agreed("OtherVictims", 1, 2, 3),
-        Agreed("TooLate", 1, 2, 3),
-        Agreed("NewerWord", 1, 2, 3),
-    )
-    assert [each.agreement for each in summary.differing] == ["NewerWord", "OtherVictims"]
+def test_a_mode_of_another_version_is_left_out() -> None:
+    """The same plans without it have the same summary."""
+    kept = by(2, HIGH, group("a", "x"))
+    others = [by(at, HIGH, group("b", "y"), mode="Shadow", result=Result.FAILED) for at in (1, 3)]
+    assert summed(*others, kept) == summed(kept)
 
 
 def test_workloads_that_evict_each_other() -> None:

@@ -41,7 +41,11 @@ def installed(account: str, documents: list[dict[str, Any]]) -> list[Grant]:
 
 
 @pytest.mark.parametrize(
-    "page", [Page("reconciler.md", "podium-controller"), Page("scheduler.md", "podium-scheduler")]
+    "page",
+    [
+        Page("reconciler-reference.md", "podium-controller"),
+        Page("scheduler-reference.md", "podium-scheduler"),
+    ],
 )
 def test_an_account_has_the_rights_of_its_page(page: Page) -> None:
     """The rights of controller and scheduler, by verb, resource, names and scope."""

@@ -27,8 +27,8 @@ ADVICE = {
     ),
     "apply what `podium manifests webhooks` prints": ("webhooks.md", "podium manifests webhooks --config"),
     "apply what `podium manifests crds` prints": ("crds.md", "apply --server-side -f manifests/crds"),
-    "restart the scheduler to change this": ("scheduler.md", "what needs a restart"),
-    "Delete the group and create it again": ("reconciler.md", "recreate the group"),
+    "restart the scheduler to change this": ("scheduler-reference.md", "what needs a restart"),
+    "Delete the group and create it again": ("reconciler-reference.md", "recreate the group"),
 }
 
 

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-SOURCES = sorted(path for room in ROOT.glob("*/podium") for path in room.rglob("*.py"))
+SOURCES = sorted(
+    path for room in (*ROOT.glob("*/podium"), ROOT / "kubecel" / "kubecel") for path in room.rglob("*.py")
+)
 TESTS = sorted(ROOT.joinpath("tests").rglob("test_*.py"))
 # Conventional names, and the interfaces of commands, rule modules and filters.
 COMMON = {

@@ -88,7 +88,9 @@ def test_a_missing_module_of_podium_is_a_bug() -> None:
 
 @pytest.fixture(scope="module")
 def graph() -> grimp.ImportGraph:
-    return grimp.build_graph("podium", include_external_packages=True, exclude_type_checking_imports=True)
+    return grimp.build_graph(
+        "podium", "kubecel", include_external_packages=True, exclude_type_checking_imports=True
+    )
 
 
 # `podium manifests` shares a module of options with the processes, which import their logs from there.

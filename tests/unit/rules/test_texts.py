@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
+from kubecel.goquote import go_quote
 from podium.rules import names
 from podium.rules.fields import go_json
-from podium.text import go_quote
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,12 @@ import pytest
 from podium.cli import installpolicies
 from podium.cli.config.policyfile import PolicyModel
 from podium.documents.configfile import config_of
-from podium.documents.packagedata import folder
 from podium.errors import PodiumError
 from podium.ops import install
 from podium.rules import podiumrules
-from podium.rules.podiumrules import OWN_RULES
 from podium.rules.policy import Allowance, Policy, RuleLevel
 from podium.webhooks import classuse
-from podium.webhooks.policies import DEFAULT, WITHOUT_POLICY, default_names, defaults, policies, twins
+from podium.webhooks.policies import DEFAULT, default_names, defaults
 from podium.webhooks.registration import Family, Options
 
 ALLOW = (Allowance(namespaces=("*",), pods=("a",), groups=("b",)),)
@@ -23,91 +21,48 @@ ALLOW = (Allowance(namespaces=("*",), pods=("a",), groups=("b",)),)
 def by_name(policy: Policy, options: Options | None = None) -> dict[str, list[dict[str, Any]]]:
     """Return policy and binding by their name."""
     found: dict[str, list[dict[str, Any]]] = {}
-    options = options or Options()
-    for each in (*defaults(policy, options), *policies(policy, options)):
+    for each in defaults(policy, options or Options()):
         found.setdefault(each["metadata"]["name"], []).append(each)
     return found
 
 
-def test_every_own_rule_has_a_twin_or_a_reason() -> None:
-    twinned = {twin.rule for family in Family for twin in twins(Policy(), family)}
-    assert twinned | set(WITHOUT_POLICY) == set(OWN_RULES)
-    assert not twinned & set(WITHOUT_POLICY)
-
-
-def test_the_page_says_which() -> None:
-    page = (folder("manifests").parent / "docs" / "webhooks.md").read_text(encoding="utf-8")
-    rows = dict(
-        line[2:-2].split(" | ", 1) for line in page.splitlines() if line.startswith("| ") and " | " in line
-    )
-    for rule in OWN_RULES:
-        described = rows[rule.cause.rule.id]
-        assert (
-            described == f"no: {WITHOUT_POLICY[rule]}"
-            if rule in WITHOUT_POLICY
-            else described.startswith("yes")
-        )
-
-
-@pytest.mark.parametrize(("level", "action"), [(RuleLevel.DENY, "Deny"), (RuleLevel.WARN, "Warn")])
-def test_the_level_is_the_action(level: RuleLevel, action: str) -> None:
-    """A refusal names no field, as the webhook's names none; a field error always does."""
-    levels = {rule.cause.rule.id: level for rule in OWN_RULES}
-    found = by_name(Policy(levels=levels, allow=ALLOW))
-    assert len(found) == 11
+def test_each_policy_denies() -> None:
+    """A refusal names no field, as the webhook's names none."""
+    found = by_name(Policy(allow=ALLOW))
+    assert set(found) == set(default_names())
     for name, (policy, binding) in found.items():
         assert (policy["kind"], binding["kind"]) == (
             "ValidatingAdmissionPolicy",
             "ValidatingAdmissionPolicyBinding",
         )
-        assert binding["spec"] == {"policyName": name, "validationActions": [action]}
-        invalid = name.startswith(podiumrules.NAME_LENGTH.cause.rule.id)
+        assert binding["spec"] == {"policyName": name, "validationActions": ["Deny"]}
         for validation in policy["spec"]["validations"]:
-            assert validation["reason"] == ("Invalid" if invalid else "Forbidden")
-            has_field = validation["messageExpression"].startswith(('"metadata.', '"spec.'))
-            assert has_field == (invalid or level is RuleLevel.WARN)
+            assert validation["reason"] == "Forbidden"
+            assert not validation["messageExpression"].startswith(('"metadata.', '"spec.'))
+    rules = {name.partition(".")[0].removesuffix("-of-bindings") for name in found}
+    assert rules == {rule.cause.rule.id for rule in DEFAULT}
 
 
-def test_a_rule_that_is_off_has_no_policy() -> None:
+@pytest.mark.parametrize("level", [RuleLevel.OFF, RuleLevel.WARN])
+def test_a_rule_that_does_not_deny_has_no_policy(level: RuleLevel) -> None:
     """A restriction without entries has no policy either."""
-    levels = {rule.cause.rule.id: RuleLevel.OFF for rule in OWN_RULES}
+    levels = {rule.cause.rule.id: level for rule in DEFAULT}
     assert by_name(Policy(levels=levels, allow=ALLOW)) == {}
     assert not any(name.startswith("class-allowed") for name in by_name(Policy()))
-    quiet = by_name(Policy(native=levels))
+    quiet = by_name(Policy(native=levels, allow=ALLOW))
     assert {name.partition(".")[2] for name in quiet} == {Family.PODIUM.domain}
 
 
 def test_the_exemptions_are_the_webhooks() -> None:
-    options = Options(failure={"native": "Fail"}, exempt=("kube-system", "mine"))
+    options = Options(failure={"pods": "Ignore"}, exempt=("kube-system", "mine"))
     for name, (policy, _) in by_name(Policy(allow=ALLOW), options).items():
-        family = next(each for each in Family if name.endswith(f".{each.domain}") and name.count(each.domain))
         constraints = policy["spec"]["matchConstraints"]
         podium = name.endswith(".groups.podium.dev")
         assert ("namespaceSelector" in constraints) == (not podium)
-        closed = name in default_names()
-        assert policy["spec"]["failurePolicy"] == ("Fail" if closed else options.failure_policy(family))
+        assert policy["spec"]["failurePolicy"] == "Fail"
         if not podium:
             (selected,) = constraints["namespaceSelector"]["matchExpressions"]
             assert selected["values"] == ["kube-system", "mine"]
-
-
-def test_the_defaults_and_the_twin_are_all_policies_once() -> None:
-    """The defaults protect, so each denies: at another level its policy belongs to the twin."""
-    for levels in ({}, {"group-label-immutable": RuleLevel.WARN}, {"class-allowed": RuleLevel.OFF}):
-        policy = Policy(levels=levels, allow=ALLOW)
-        ours = [each["metadata"]["name"] for each in defaults(policy, Options())]
-        theirs = [each["metadata"]["name"] for each in policies(policy, Options())]
-        assert not set(ours) & set(theirs)
-        assert set(ours) == {
-            name for name in default_names() if not any(name.startswith(rule) for rule in levels)
-        }
-        assert set(theirs) & set(default_names()) == {
-            name
-            for name in default_names()
-            if any(name.startswith(rule) for rule in levels if levels[rule] is RuleLevel.WARN)
-        }
-    rules = {name.partition(".")[0].removesuffix("-of-bindings") for name in default_names()}
-    assert rules == {rule.cause.rule.id for rule in DEFAULT}
 
 
 def test_a_leaving_pod_keeps_its_label_and_may_lose_its_finalizers() -> None:

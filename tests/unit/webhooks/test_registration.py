@@ -17,7 +17,7 @@ from podium.documents.yamldoc import load_all
 from podium.rules.podiumrules import OWN_RULES
 from podium.rules.policy import Allowance, Policy, RuleLevel
 from podium.webhooks import cel, manifests
-from podium.webhooks.policies import defaults, policies
+from podium.webhooks.policies import defaults
 from podium.webhooks.registration import CONVERT, Endpoint, Options, configurations
 
 URL = Endpoint(url="https://127.0.0.1:9443")
@@ -199,7 +199,7 @@ def test_classes_are_looked_at_where_they_are_restricted() -> None:
 
 
 def named(policy: Policy) -> list[str]:
-    every = (*defaults(policy, Options()), *policies(policy, Options()))
+    every = defaults(policy, Options())
     return [each["metadata"]["name"] for each in every if "Binding" not in each["kind"]]
 
 

@@ -26,7 +26,6 @@ def quote(text: str) -> str:
 
 LABEL_BEFORE = f"oldObject.metadata.?labels[?{quote(GROUP_LABEL)}]"
 LABEL = f"object.metadata.?labels[?{quote(GROUP_LABEL)}]"
-FIELD = "object.spec.?schedulingGroup.?podGroupName"
 CLASS = 'object.spec.?priorityClassName.orValue("")'
 
 # Objects being deleted are exempt, so that an update can remove a finalizer. A create has no oldObject.

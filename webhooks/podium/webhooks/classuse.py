@@ -96,7 +96,7 @@ def policy(options: Options) -> list[dict[str, Any]]:
             }
         ],
     }
-    return [*bound(NAME, spec, "Deny"), *_controllers()]
+    return [*bound(NAME, spec), *_controllers()]
 
 
 def _rules() -> list[dict[str, Any]]:

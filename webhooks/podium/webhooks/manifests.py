@@ -5,7 +5,7 @@ from typing import Any
 from podium.crds import definitions
 from podium.rules.policy import Policy
 from podium.webhooks import classuse
-from podium.webhooks.policies import defaults, policies
+from podium.webhooks.policies import defaults
 from podium.webhooks.registration import CONVERT, Endpoint, Options, configurations
 
 # The kinds of manifests by their names on the command line, and their files below manifests/.
@@ -13,7 +13,6 @@ FILES = {
     "crds": "webhooks/crds.yaml",
     "webhooks": "webhooks/configurations.yaml",
     "policies": "policies/default/policies.yaml",
-    "twin": "policies/twin/policies.yaml",
     "class-use": "policies/class-use.yaml",
 }
 
@@ -31,7 +30,5 @@ def documents(what: str, policy: Policy, service: tuple[str, str], options: Opti
             return configurations(policy, endpoint, options, None)
         case "policies":
             return defaults(policy, options)
-        case "twin":
-            return policies(policy, options)
         case _:
             return classuse.policy(options)

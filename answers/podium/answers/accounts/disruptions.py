@@ -260,10 +260,7 @@ def _of_event(event: Event, victims: Iterable[Victim]) -> _Trace | None:
 
 
 def _of_plan(plan: RecordedPlan, victims: Iterable[Victim], known: Known) -> Iterator[_Trace]:
-    """Yield the traces of a plan that evicted a victim or would have.
-
-    Shadow plans concern other schedulers and yield nothing.
-    """
+    """Yield the traces of a plan that evicted a victim or would have."""
     if plan.mode not in (PlanMode.ENFORCED, PlanMode.OBSERVED):
         return
     failed = "the preemption failed before its end, so the pod may still run"

@@ -1,8 +1,8 @@
 """The effective priority of a pod or group: which value is in force, by which rule, and where it comes from.
 
 A pod in a group has two priorities, its own and the group's, and each release of Kubernetes uses them
-differently (docs/preemption.md, "Rules by release"). The engine applies the same rules to its rows, and
-a property test keeps the two in agreement. Class names only explain.
+differently (docs/preemption-reference.md, "Rules by release"). The engine applies the same rules to its rows,
+and a property test keeps the two in agreement. Class names only explain.
 """
 
 from collections.abc import Iterator, Mapping

@@ -9,7 +9,7 @@ from podium.cli.config.webhookoptions import policy_of, policy_options
 from podium.cli.main import examples
 from podium.documents.yamlwriter import dump_all
 
-_KINDS = ("crds", "webhooks", "policies", "twin", "class-use")
+_KINDS = ("crds", "webhooks", "policies", "class-use")
 _SERVICE = ("podium-system", "podium-webhook")
 
 
@@ -38,7 +38,6 @@ def command(
     webhooks   the webhook configurations; the webhook process writes the caBundle
     policies   ValidatingAdmissionPolicies for allowed classes and the group label
                (part of every install)
-    twin       ValidatingAdmissionPolicies for the other rules that CEL can express
     class-use  the verb `use` on a PriorityClass is required to name it
     """  # noqa: D301 - \b keeps the lines of a paragraph
     from podium.webhooks import manifests, registration  # noqa: PLC0415 - `--help` does not need it

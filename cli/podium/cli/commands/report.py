@@ -71,7 +71,7 @@ SPAN = options.Parsed("duration", _span)
 def command(
     *, files: inputs.InputFiles, kube: kubeoptions.KubeOptions, since: timedelta, output: Output
 ) -> None:
-    """Summarize recent preemptions: carried out, observed only, and planned by a shadow.
+    """Summarize recent preemptions, carried out and observed only.
 
     Reads PreemptionRecords from files (-f) or the live cluster.
 

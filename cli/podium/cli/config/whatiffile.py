@@ -26,11 +26,11 @@ class WhatIfModel(Strict):
     budgets: Budgets | None = None
     """Whether a PodDisruptionBudget may be violated if there is no other way."""
     divergencePolicy: DivergencePolicy | None = None
-    """The permitted actions of a group if its pods have another priority: docs/preemption.md."""
+    """The permitted actions of a group if its pods have another priority: docs/preemption-reference.md."""
     strategy: Strategy | None = None
     """The preferred nodes: the emptiest, or the fullest."""
     weights: ResourceWeights | None = None
-    """Weights of cpu and memory in that score, and of accelerators in packing: docs/scheduler.md."""
+    "Weights of cpu and memory in that score, and of accelerators in packing: docs/scheduler-explained.md."
     evictOnly: Annotated[str, pydantic.Field(min_length=1)] | None = None
     """Only pods of this scheduler are victims; an explicit null means any scheduler."""
     preemptionPriority: pydantic.StrictBool | None = None

@@ -1,4 +1,4 @@
-"""`podium report` on a terminal: a summary, then victims and preemptors, and where plans differed."""
+"""`podium report` on a terminal: a summary, then victims, preemptors, failures and cycles."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from podium.api.records import Party, PlanMode, RecordedPlan
 from podium.cli.render.text import Layout
 from podium.cli.render.words import amounts
 from podium.history.summary import Amount, ModeSums, Share, Summary
-from podium.text import accelerator_time, count, listed
+from podium.text import accelerator_time, count
 
 # Maximum lengths of the lists in the table; docs/history.md states these numbers.
 SHARES = 10
@@ -16,7 +16,6 @@ _NOTHING = Amount(0, 0)
 _DID: dict[str, str] = {
     PlanMode.ENFORCED: "Preemption evicted",
     PlanMode.OBSERVED: "Preemption (observed only) would have evicted",
-    PlanMode.SHADOW: "For pods of other schedulers, Podium would have evicted",
 }
 
 
@@ -25,8 +24,6 @@ def history_table(summary: Summary, layout: Layout) -> str:
     layout.paragraph(f"{count(summary.plans, 'plan')} from {summary.since} to {summary.until}.", style="bold")
     for sums in summary.modes:
         layout.paragraph(mode_line(sums))
-    if line := agreement_line(summary):
-        layout.paragraph(line)
     if summary.cycles:
         circles = count(len(summary.cycles), "cycle")
         layout.paragraph(f"Workloads evicted each other in {circles}.", style="error")
@@ -37,8 +34,6 @@ def history_table(summary: Summary, layout: Layout) -> str:
     _shares(layout, "Preempted pods, by namespace", "NAMESPACE", summary.victims)
     _shares(layout, "Preemptors, by namespace", "NAMESPACE", summary.preemptors)
     _shares(layout, "Preempted pods, by priority", "PRIORITY", summary.priorities)
-    _agreements(layout, summary)
-    _differing(layout, summary.differing)
     _failed(layout, summary.failed)
     _cycles(layout, summary)
     return layout.text()
@@ -56,15 +51,6 @@ def mode_line(sums: ModeSums) -> str:
     if sums.violations:
         parts.append(f"{count(sums.violations, 'pod')} in violation of a PodDisruptionBudget")
     return f"{'; '.join(parts)}."
-
-
-def agreement_line(summary: Summary) -> str:
-    """Return how the shadow's plans compare with the actions of other schedulers, in numbers."""
-    if not summary.agreements:
-        return ""
-    parts = [f"{each.plans:,} {each.agreement}" for each in summary.agreements]
-    theirs = sum(each.theirPods for each in summary.agreements)
-    return f"Compared with the other schedulers: {listed(parts)}; they evicted {count(theirs, 'pod')}."
 
 
 def party(each: Party) -> str:
@@ -86,35 +72,7 @@ def _shares(layout: Layout, title: str, what: str, shares: Sequence[Share]) -> N
 
 
 def _mode_amount(share: Share, mode: PlanMode) -> Amount:
-    return {
-        PlanMode.ENFORCED: share.enforced,
-        PlanMode.OBSERVED: share.observed,
-        PlanMode.SHADOW: share.shadow,
-    }[mode]
-
-
-def _agreements(layout: Layout, summary: Summary) -> None:
-    layout.listing(
-        "Podium's plans and the other schedulers' preemptions",
-        ("AGREEMENT", "PLANS", "PODS OF PODIUM'S PLANS", "PODS OF OTHERS"),
-        summary.agreements,
-        lambda each: (each.agreement, each.plans, each.pods, each.theirPods),
-    )
-
-
-def _differing(layout: Layout, plans: Sequence[RecordedPlan]) -> None:
-    def row(plan: RecordedPlan) -> tuple[str | int, ...]:
-        return plan.time, party(plan.preemptor), plan.agreement, plan.podCount, plan.theirPods, _units(plan)
-
-    header = ("TIME", "FOR", "AGREEMENT", "PODS", "THEIRS", "PODIUM'S PLAN")
-    layout.listing("Differences, newest first", header, plans, row, limit=PLANS)
-
-
-def _units(plan: RecordedPlan) -> str:
-    """Return the names of a plan's first units, and the number of the others."""
-    shown = [party(unit) for unit in plan.units[:2]]
-    more = plan.unitCount - len(shown)
-    return ", ".join([*shown, f"{more:,} more"] if more > 0 else shown) or "none"
+    return {PlanMode.ENFORCED: share.enforced, PlanMode.OBSERVED: share.observed}[mode]
 
 
 def _failed(layout: Layout, plans: Sequence[RecordedPlan]) -> None:

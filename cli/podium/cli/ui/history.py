@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from podium.answers.accounts.disruptions import named
 from podium.api.records import Party, PlanMode, PreemptionRecord, RecordedPlan, Result
-from podium.cli.render.history_table import agreement_line, mode_line
+from podium.cli.render.history_table import mode_line
 from podium.cli.render.html import Cell, section, table, text
 from podium.cli.render.pictures.svg import svg
 from podium.cli.render.pictures.timeline import timeline
@@ -25,7 +25,6 @@ UNITS = 10
 _MODES: Mapping[str, tuple[str, str]] = {
     PlanMode.ENFORCED: ("error", "enforced"),
     PlanMode.OBSERVED: ("info", "observed only"),
-    PlanMode.SHADOW: ("plain", "shadow"),
 }
 
 
@@ -75,8 +74,6 @@ def _timeline(plans: Sequence[RecordedPlan]) -> str:
 
 def _lines(summary: Summary) -> list[str]:
     lines = [mode_line(sums) for sums in summary.modes]
-    if line := agreement_line(summary):
-        lines.append(line)
     if summary.cycles:
         lines.append(f"Workloads evicted each other in {count(len(summary.cycles), 'cycle')}: podium report.")
     return lines
@@ -85,11 +82,9 @@ def _lines(summary: Summary) -> list[str]:
 def _row(plan: RecordedPlan, known: Known) -> tuple[Cell | str, ...]:
     style, mode = _MODES.get(plan.mode, ("plain", plan.mode))
     failed = ' <span class="badge error">failed</span>' if plan.result == Result.FAILED else ""
-    theirs = f"; theirs: {count(plan.theirPods, 'pod')}"
-    agreement = f'<p class="note">{text(plan.agreement)}{theirs}</p>' if plan.agreement else ""
     time, badge = Cell(text(plan.time), ' class="time"'), f'<span class="badge {style}">{text(mode)}</span>'
     preemptor, victims = _party(plan.preemptor, known), _units(plan, known)
-    return time, f"{badge}{failed}{agreement}", preemptor, victims, _ending(plan, known)
+    return time, f"{badge}{failed}", preemptor, victims, _ending(plan, known)
 
 
 def _party(party: Party, known: Known) -> str:

@@ -325,7 +325,7 @@ def _shared_devices(facts: ClusterFacts, name: str) -> Iterator[DoctorCheck]:
         yield unseen(name, "the ResourceSlices were", unread)
     elif facts.items(path):
         fact = "nodes have devices, and podium-scheduler shares them: both may allocate one device at once"
-        yield warning(name, fact, "reserve nodes: docs/scheduler.md, Devices")
+        yield warning(name, fact, "reserve nodes: docs/scheduler.md, Beside kube-scheduler")
 
 
 def _tainted(node: Document) -> bool:

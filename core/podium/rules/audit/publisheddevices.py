@@ -15,13 +15,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from kubecel import SelectorAnswers, SelectorCompileError, UnansweredSelectorError
 from podium.api.core import Node, RawQuantity
 from podium.api.devices import ALL, Device, DeviceRequest, DeviceRequirement, DeviceSelector, ResourceSlice
 from podium.api.nodeselector import NodeSelector
 from podium.api.quantity import QuantityError, parse
 from podium.api.selectors import NodeRequirement, node_terms
-from podium.cel.answers import SelectorAnswers
-from podium.cel.nodes import SelectorCompileError, UnansweredSelectorError
 from podium.cluster.reader import ClusterReader
 
 # The most effort of all evaluations in microseconds, roughly.

@@ -15,9 +15,10 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import NamedTuple
 
+from kubecel.quantityscanner import MAX_UNITS
 from podium.api.core import RawQuantity
 from podium.api.devices import Device, DeviceCapacity
-from podium.api.quantity import MAX_UNITS, canonical
+from podium.api.quantity import canonical
 from podium.errors import PodiumError
 from podium.planner.devices.gates import Gates
 from podium.planner.devices.inventory import nanos

@@ -7,9 +7,8 @@ comes to a device, not before: an expression that fails on a later device does n
 
 from collections.abc import Callable, Mapping
 
+from kubecel import SelectorCompileError, SelectorRuntimeError, UnansweredSelectorError
 from podium.api.devices import Device
-from podium.cel.nodes import SelectorCompileError, UnansweredSelectorError
-from podium.errors import PodiumError
 from podium.planner.devices.capacity import CapacityError, fits, unrestricted
 from podium.planner.devices.errors import AllocationError, UnansweredAllocationError
 from podium.planner.devices.gates import Gates
@@ -18,8 +17,8 @@ from podium.planner.devices.pools import Pool
 from podium.planner.devices.requests import DeviceNeed, FlatClaim, NeedShape
 from podium.planner.devices.usage import DeviceUsage
 
-# Evaluates an expression on a device of a driver. Raises SelectorCompileError, AllocationError if that is too
-# slow, or another PodiumError.
+# Evaluates an expression on a device of a driver. Raises SelectorCompileError, SelectorRuntimeError, and
+# AllocationError if that is too slow.
 Select = Callable[[str, str, Device], bool]
 
 
@@ -81,7 +80,7 @@ class NodeView:
                     raise AllocationError(f"{where}: CEL compile error: {error}") from None
                 except UnansweredSelectorError as error:
                     raise UnansweredAllocationError(f"{where} on device {device}: {error}") from None
-                except PodiumError as error:
+                except SelectorRuntimeError as error:
                     named = f"{where} on device {device}" if self._gates.latest else where
                     raise AllocationError(f"{named}: CEL runtime error: {error}") from None
         return True

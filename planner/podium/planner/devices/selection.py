@@ -5,9 +5,8 @@ The search asks whether all selectors of a request match. An explanation asks wh
 
 from collections.abc import Iterable
 
+from kubecel import CelError, SelectorAnswers
 from podium.api.devices import Device, ResourceSlice
-from podium.cel.answers import SelectorAnswers
-from podium.errors import PodiumError
 from podium.planner.devices.errors import AllocationError
 from podium.planner.devices.inventory import PoolDevice, drivers_devices
 from podium.planner.devices.requests import DeviceNeed
@@ -66,7 +65,7 @@ class SelectorExclusions:
                         return f"excluded by selector {number}{owner}"
                 except AllocationError:
                     raise
-                except PodiumError as error:
+                except CelError as error:
                     return f"on which selector {number}{owner} fails ({shortened(str(error))})"
         return ""
 

@@ -26,12 +26,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from kubecel import DeviceResults, SelectorCompileError
 from podium import jsontext
 from podium.api.devices import Allocation, Device, DeviceClaim, DeviceClaimSpec, ResourceClaim
 from podium.api.meta import ObjectMeta
 from podium.api.selectors import node_terms
-from podium.cel.answers import DeviceResults
-from podium.cel.nodes import SelectorCompileError
 from podium.planner.arrays import Bools, Int32s, Int64s, Rows, grown
 from podium.planner.deadline import NEVER, UnansweredDecisionError
 from podium.planner.devices.allocator import Allocator

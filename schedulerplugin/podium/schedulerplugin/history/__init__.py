@@ -1,1 +1,1 @@
-"""The history of preemptions for people, and the shadow that plans for pods of other schedulers."""
+"""The history of preemptions, which people read."""

@@ -101,14 +101,14 @@ class Ring:
             if number is None:
                 continue
             self._versions[number] = record.metadata.resourceVersion or ""
-            for plan in record.plans:
+            for plan in _known_plans(record):
                 self._remember(plan)
             if newest is None or (record.sequence, number) > newest[:2]:
                 newest = (record.sequence, number, record)
         if newest is not None:
             sequence, number, record = newest
             page = _RingObject(number, sequence)
-            for plan in record.plans:
+            for plan in _known_plans(record):
                 page.append(plan, _size(plan))
             page.saved = page.changes
             self._pages = [page]
@@ -156,7 +156,7 @@ class Ring:
             page.saved = page.changes
         elif stored.sequence == page.sequence:
             known = {*map(_same, page.plans), *self._ended}
-            theirs = [plan for plan in stored.plans if _same(plan) not in known]
+            theirs = [plan for plan in _known_plans(stored) if _same(plan) not in known]
             ours = [self._joined(theirs, plan) for plan in page.plans]
             page.replace(sorted([*theirs, *ours], key=lambda plan: plan.time)[-MAX_PLANS:])
 
@@ -208,7 +208,7 @@ class Ring:
         """Return whether a plan is new; one that was carried out always is."""
         if plan.mode == PlanMode.ENFORCED:
             return True
-        key = (plan.mode, plan.agreement, plan.preemptor.uid, frozenset(unit.uid for unit in plan.units))
+        key = (plan.preemptor.uid, unit_uids(plan))
         known = key in self._recorded
         self._recorded.pop(key, None)
         self._recorded[key] = None
@@ -222,6 +222,14 @@ class Ring:
 
     def _page(self, draft: Draft) -> _RingObject | None:
         return next((page for page in self._pages if page.sequence == draft.sequence), None)
+
+
+def _known_plans(record: PreemptionRecord) -> list[RecordedPlan]:
+    """Return the plans of a record, without those of modes that only another version's schema has.
+
+    The API server would refuse an object that still holds them.
+    """
+    return [plan for plan in record.plans if plan.mode in tuple(PlanMode)]
 
 
 def _resumes(earlier: RecordedPlan, later: RecordedPlan) -> bool:

@@ -4,10 +4,11 @@ Names after the prefix, results and buckets are those of kube-scheduler 1.37, so
 another prefix. The two metrics of goroutines are those of KEP-4832; here a task does what a goroutine does
 there. There are no profiles. Labels are closed sets, never a pod, a group or a node.
 
-Most values are read from the effects of a step, because the effects are what was decided.
+Most values are read from the effects of a step, because the effects are what was decided. Others are read at
+each scrape, because other parts keep them.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import product
 from typing import NamedTuple
 
@@ -15,9 +16,8 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from podium.api.core import SCHEDULER_ERROR
 from podium.api.membership import GroupKey
-from podium.api.records import Agreement
 from podium.kube import events
-from podium.runtime.metrics import from_zero
+from podium.runtime.metrics import ScrapedMetric, from_zero
 from podium.schedulerplugin.live.writes import RESULTS, WRITES
 from podium.schedulerplugin.scheduling.effects import (
     Bind,
@@ -31,7 +31,7 @@ from podium.schedulerplugin.scheduling.effects import (
     ReportPending,
 )
 
-PREFIX = "podium_scheduler"
+_PREFIX = "podium_scheduler"
 _TASK = "preemption"
 # Attempts from this number on share one label.
 _MANY = 15
@@ -141,10 +141,6 @@ class SchedulerMetrics:
     def refused(self) -> None:
         """Count a pod that the API server does not let the scheduler delete."""
         self._refused.inc()
-
-    def shadowed(self, agreement: str) -> None:
-        """Count a shadow plan for a pod of another scheduler, by its agreement with that scheduler."""
-        self._shadow.labels(agreement).inc()
 
     def differed(self, differences: int) -> None:
         """Count differences between the scheduler's arrays and the cluster state."""
@@ -308,11 +304,6 @@ class SchedulerMetrics:
             "refused_victims",
             "Victims whose deletion the API server refused; plans are without them for a while.",
         )
-        self._shadow = self._counter(
-            "shadow_plans",
-            "Plans for pods of other schedulers, by how those agreed with them.",
-            agreement=Agreement,
-        )
         self._timeouts = self._counter(
             "decision_timeouts",
             "Decisions that were given up because they, or a device selector, took too long.",
@@ -336,13 +327,75 @@ class SchedulerMetrics:
     # Both methods take each label with all of its possible values.
 
     def _counter(self, name: str, description: str, **labels: Iterable[str]) -> Counter:
-        made = Counter(f"{PREFIX}_{name}", description, tuple(labels), registry=self._registry)
+        made = Counter(f"{_PREFIX}_{name}", description, tuple(labels), registry=self._registry)
         return from_zero(made, product(*labels.values())) if labels else made
 
     def _histogram(
         self, name: str, description: str, buckets: tuple[float, ...], **labels: Iterable[str]
     ) -> Histogram:
         made = Histogram(
-            f"{PREFIX}_{name}", description, tuple(labels), buckets=buckets, registry=self._registry
+            f"{_PREFIX}_{name}", description, tuple(labels), buckets=buckets, registry=self._registry
         )
         return from_zero(made, product(*labels.values())) if labels else made
+
+
+def register_scraped(
+    registry: CollectorRegistry,
+    *,
+    pending: Callable[[], Mapping[str, float]],
+    incoming: Callable[[], Mapping[tuple[str, str], float]],
+    evictions: Callable[[], tuple[int, int] | None],
+    nominated: Callable[[], tuple[int, int] | None],
+    gang_holds: Callable[[], Mapping[str, float]],
+    leads: Callable[[], bool],
+) -> None:
+    """Register the metrics whose values are read at each scrape, with their sources.
+
+    `pending` returns the number of waiting entries by pool (a group is one entry). `incoming` returns how
+    many ever entered a pool, by pool and event. `evictions` returns the limit of evictions and what is
+    left of it, None if that is unknown or there is no limit. `nominated` returns how many nominated pods
+    are ours and how many are not, None if that is unknown. `gang_holds` returns the holds that ended, by
+    result.
+    """
+    for reading in (
+        ScrapedMetric(
+            f"{_PREFIX}_pending_pods",
+            "Lone pods and groups that wait, by pool.",
+            ("queue",),
+            lambda: {(pool,): number for pool, number in pending().items()},
+        ),
+        ScrapedMetric(
+            f"{_PREFIX}_queue_incoming_pods_total",
+            "Lone pods and groups that came into a pool, by what brought them.",
+            ("queue", "event"),
+            lambda: {(pool, event): number for (pool, event), number in incoming().items()},
+        ),
+        ScrapedMetric(
+            f"{_PREFIX}_evictions_limit",
+            "Units that may be evicted in a minute; none without a limit, and only the leader says it.",
+            (),
+            lambda: {} if (value := evictions()) is None else {(): value[0]},
+        ),
+        ScrapedMetric(
+            f"{_PREFIX}_evictions_left",
+            "Units of that limit that may be evicted now.",
+            (),
+            lambda: {} if (value := evictions()) is None else {(): value[1]},
+        ),
+        ScrapedMetric(
+            f"{_PREFIX}_nominated_pods",
+            "Pending pods for which a node is reserved, by whose they are; only the leader says it.",
+            ("scheduler",),
+            lambda: {} if (value := nominated()) is None else {("ours",): value[0], ("other",): value[1]},
+        ),
+        ScrapedMetric(
+            f"{_PREFIX}_gang_holds_total",
+            "Times that a waiting gang held room, by how that ended.",
+            ("result",),
+            lambda: {(result,): number for result, number in gang_holds().items()},
+        ),
+        ScrapedMetric(
+            f"{_PREFIX}_leader", "Whether this replica does the work.", (), lambda: {(): float(leads())}
+        ),
+    ):
+        registry.register(reading)

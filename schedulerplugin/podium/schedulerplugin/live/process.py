@@ -32,13 +32,10 @@ from podium.runtime.manager import ManagerOptions, ReplicaManager, Work, utc_now
 from podium.runtime.signals import Stop, stopping
 from podium.runtime.worker import Worker
 from podium.runtime.workqueue import Workqueue
-from podium.schedulerplugin.history.shadow import Shadow
-from podium.schedulerplugin.history.shadowing import Shadowing
 from podium.schedulerplugin.history.writer import History
 from podium.schedulerplugin.live.keep import transform
 from podium.schedulerplugin.live.loop import Loop
-from podium.schedulerplugin.live.metrics import SchedulerMetrics
-from podium.schedulerplugin.live.scraped import register_scraped
+from podium.schedulerplugin.live.metrics import SchedulerMetrics, register_scraped
 from podium.schedulerplugin.live.status import Statuses
 from podium.schedulerplugin.live.switch import SettingsSource, Switch
 from podium.schedulerplugin.live.warmengine import DriftError, WarmEngine
@@ -272,28 +269,10 @@ class _SchedulerProcess:
             deciding=lambda keys: self._replica.set_note(" ".join(map(entry_name, keys))),
             interrupted=interrupted,
         )
-        shadowing = Shadowing(
-            lambda: Shadow(
-                state,
-                live.engine,
-                engine.snapshot.minor,
-                live.scheduler_name,
-                deadline=scheduler.deadline,
-            ),
-            lambda: self._live().shadow,
-            history,
-            self._metrics,
-            clock=self._clock,
-            now=utc_now,
-            sleep=asyncio.sleep,
-            log_event=self._replica.log_event,
-            worker=self._worker,
-        )
         self._engine.engage(scheduler)
         # The engine observes since before, because the others query it.
         observers = (
             self._engine.observing(scheduler.apply),
-            shadowing.apply,
             lambda _before, _after: loop.wake(),
         )
         for observer in observers:
@@ -306,7 +285,7 @@ class _SchedulerProcess:
         fields = {"pods": len(state.pods), "nodes": len(state.nodes), "preemption": str(live.mode)}
         self._replica.log_event("scheduling", fields)
         try:
-            await ending_last(history.run, loop.run, statuses.run, shadowing.run, self._engine.until_drift)
+            await ending_last(history.run, loop.run, statuses.run, self._engine.until_drift)
         except* DriftError:
             pass
         finally:

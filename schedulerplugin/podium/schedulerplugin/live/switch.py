@@ -60,7 +60,6 @@ class Switch:
         if changed:
             values = {
                 "preemption": str(self.now.mode),
-                "shadow": self.now.shadow,
                 "evictionsPerMinute": self.now.evictions_a_minute,
                 "gangHoldSeconds": self.now.gang_hold_seconds,
             }

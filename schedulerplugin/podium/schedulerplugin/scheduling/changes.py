@@ -8,6 +8,9 @@ claim waits too (`catch_up`), because a tenant chooses how many these are.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+import numpy as np
 
 from podium.api.core import Namespace, PodDisruptionBudget, PriorityClass
 from podium.api.devices import DeviceClass, ResourceClaim, ResourceSlice
@@ -27,10 +30,15 @@ from podium.api.storage import (
 )
 from podium.cluster.reader import Child, Name, group_of, name_of
 from podium.cluster.state import Readable
+from podium.groups.divergence import reported
 from podium.groups.trees import group_at, members_below
 from podium.planner.devices.plannedclaims import claim_key, is_allocated
+from podium.planner.features import declared
 from podium.planner.overlay import PENDING
+from podium.planner.preemption.protection import exemption, protected
+from podium.planner.progress import created_claims
 from podium.planner.rejections import rejected_for
+from podium.planner.settings import Budgets
 from podium.planner.volumes.index import attached_volume
 from podium.schedulerplugin.scheduling.claimplans import ClaimKey
 from podium.schedulerplugin.scheduling.effects import Key
@@ -38,8 +46,6 @@ from podium.schedulerplugin.scheduling.entrypods import EntryPods
 from podium.schedulerplugin.scheduling.hints import Hints
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.plans import pod_ref
-from podium.schedulerplugin.scheduling.survival import survived_priority
-from podium.schedulerplugin.scheduling.unchanged import same_for_scheduling, same_group, same_node
 
 
 class Changes:
@@ -111,7 +117,7 @@ class Changes:
             case SchedulableNode():
                 self._node(before, after)
             case PodGroup() | CompositeGroup():
-                if not same_group(before, after):
+                if not _same_group(before, after):
                     self._group(before, after)
             case ResourceClaim() as claim:
                 self._device_claim(claim, before, after)
@@ -248,7 +254,7 @@ class Changes:
             if pod_ref(after).key not in self._counted_on:
                 self._taken(after)
         self._settle(before, after)
-        pods, same = [pod for pod in (before, after) if pod is not None], same_for_scheduling(before, after)
+        pods, same = [pod for pod in (before, after) if pod is not None], _same_for_scheduling(before, after)
         if not same or (after is not None and self._was_nominated(after)):
             keys = {self._entry_pods.key(pod) for pod in pods if self._entry_pods.is_ours(pod)}
             # Changes of a pod that has a node, or needs none, matter only if other pods of its entry wait.
@@ -314,7 +320,7 @@ class Changes:
         whole = None if group is None else self._engine.whole_of(group)
         if whole is not None and key_of(whole) in self._groups_in_flight:
             return None
-        return survived_priority(self._engine, pod, row)
+        return _survived_priority(self._engine, pod, row)
 
     def _was_nominated(self, pod: Schedulable) -> bool:
         """Return whether another writer nominated a node for a pod.
@@ -398,7 +404,7 @@ class Changes:
             row = self._engine.snapshot.row.get(after.metadata.name or "")
             if row is not None and before is None:
                 self._return(after.metadata.name or "", row)
-            if row is not None and not same_node(before, after):
+            if row is not None and not _same_node(before, after):
                 self._hints.note_node(row)
                 pods = map(self._engine.snapshot.pods.__getitem__, self._engine.snapshot.pods_on(row))
                 self._regroup(pod for pod in pods if pod is not None)
@@ -461,3 +467,69 @@ def _place(pod: Schedulable | None) -> str:
 def _nomination(pod: Schedulable) -> str:
     status = pod.status
     return "" if status is None or pod.spec.nodeName else status.nominatedNodeName or ""
+
+
+def _same_for_scheduling(before: Schedulable | None, after: Schedulable | None) -> bool:
+    """Return whether a change leaves all as it was that decides when and where a pod may be scheduled."""
+    if before is None or after is None:
+        return False
+    was, now = before.metadata, after.metadata
+    return (
+        (was.uid, was.deletionTimestamp, before.finished) == (now.uid, now.deletionTimestamp, after.finished)
+        and was.labels == now.labels
+        and before.spec == after.spec
+        and created_claims(before) == created_claims(after)
+    )
+
+
+def _same_group(before: Readable | None, after: Readable | None) -> bool:
+    """Return whether nothing of a group changed but its status, and not the priority its status reports."""
+    if isinstance(before, PodGroup | CompositeGroup) and isinstance(after, PodGroup | CompositeGroup):
+        return _group_facts(before) == _group_facts(after)
+    return False
+
+
+def _group_facts(group: Child) -> tuple[Any, ...]:
+    """Return what decides when and where the pods of a group may be scheduled, or evicted."""
+    metadata = group.metadata
+    facts = (
+        *(metadata.uid, metadata.annotations, group.disruption_mode, group.priority),
+        *(group.priority_class_name, group.preemption_policy, group.topology, group.composite),
+    )
+    if isinstance(group, CompositeGroup):
+        return *facts, group.min_group_count
+    return *facts, group.min_count, group.demands, reported(group)
+
+
+def _same_node(before: Readable | None, after: SchedulableNode) -> bool:
+    """Return whether a node offers the same to the same pods as before."""
+    if not isinstance(before, SchedulableNode):
+        return False
+    offered = [node.status.allocatable if node.status is not None else None for node in (before, after)]
+    return (
+        before.spec == after.spec
+        and before.metadata.labels == after.metadata.labels
+        and offered[0] == offered[1]
+        and declared(before) == declared(after)
+    )
+
+
+def _survived_priority(engine: LiveEngine, pod: Schedulable, row: int | None = None) -> int | None:
+    """Return the highest preemptor priority that a pod may have survived; None for every priority.
+
+    Preemptors of higher priority have counted on its room already. For a lone pod that still exists (`row`),
+    it is known whether a budget protected it.
+    """
+    view, settings = engine.view, engine.settings
+    member_of = group_of(view, pod)
+    group = None if member_of is None else engine.root_of(member_of)
+    class_name = (pod.spec.priorityClassName if group is None else group.priority_class_name) or ""
+    strict = settings.budgets is Budgets.STRICT
+    if strict and row is not None and group is None:
+        strict = bool(engine.budgets.charged(np.array((row,), np.intp)).any())
+    if strict or protected(pod, member_of, settings, view) is not None:
+        return None
+    granted = exemption(view.classes.get(class_name), class_name)
+    own = pod.spec.priority or 0
+    level = own if group is None else max(own, group.priority or 0)
+    return level if granted is None else max(level, granted.minimum - 1)

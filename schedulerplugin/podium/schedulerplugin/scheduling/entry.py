@@ -1,8 +1,9 @@
 """Defines an entry of the scheduler: a lone pod or a group, its phase, and all state that belongs to it.
 
 Each entry has one record and one phase. `TRANSITIONS` lists every change of a phase that can happen, and
-docs/scheduler.md shows the same table as a diagram. A change that is not in the table is a bug. Tests raise
-then. In production the entry takes the phase that the event has in all other cases, and the bug is logged.
+docs/scheduler-reference.md shows the same table as a diagram. A change that is not in the table is a bug.
+Tests raise then. In production the entry takes the phase that the event has in all other cases, and the bug
+is logged.
 
 An entry exists while its pods wait, or while a bind of its pods is in flight.
 """

@@ -91,7 +91,7 @@ class Scheduler:
         self._cycle = SchedulingCycle(
             engine,
             live,
-            self.deadline,
+            self._deadline,
             queue=self.queue,
             entry_pods=self.entry_pods,
             changes=self._changes,
@@ -180,7 +180,7 @@ class Scheduler:
             self.queue.charge(self._cycle.tried, self._clock() - began, now)
         return effects
 
-    def deadline(self) -> Deadline:
+    def _deadline(self) -> Deadline:
         """Start the time budget of a decision."""
         return Deadline(self._clock, self._live().decision_seconds)
 
@@ -192,7 +192,7 @@ class Scheduler:
         holder = self.gang_hold.holder
         if holder is not None and (nodes := self._hints.changed_nodes()):
             self._cycle.tried = [holder]
-            if self.gang_hold.grow(nodes, self.deadline()):
+            if self.gang_hold.grow(nodes, self._deadline()):
                 self.queue.activate(holder, first=True)
         ready, helped = self._hints.helped(self.engine)
         for key in ready:

@@ -72,7 +72,7 @@ def test_a_walk_through_all_pages(browser: Browser, preemption: str) -> None:
     expect(page.locator("h1")).to_have_text("No group has pods of another priority.")
     page.get_by_role("link", name="History").click()
     expect(page.locator("#plans ~ * tbody tr")).to_have_count(6)
-    page.get_by_label("Mode").select_option("Shadow")
+    page.get_by_label("Mode").select_option("Observed")
     page.get_by_role("button", name="Show").click()
     expect(page.locator("#plans ~ * tbody tr")).to_have_count(2)
     page.get_by_role("link", name="What if").click()

@@ -1,4 +1,4 @@
-"""The process as docs/scheduler.md describes it: its rights, its readiness, and its leader election.
+"""The process as its pages describe it: its rights, its readiness, and its leader election.
 
 Under an account with only the page's rights it does everything once, through a proxy that records its
 requests. Other processes lose a right while they run, or take over from each other.
@@ -42,7 +42,7 @@ from podium.crds import definitions
 pytestmark = pytest.mark.server
 
 NAME = "podium-scheduler"
-PAGE = Page("scheduler.md", NAME)
+PAGE = Page("scheduler-reference.md", NAME)
 LOW, HIGH = "rights-low", "rights-high"
 PODIUM = Path(sys.executable).with_name("podium")
 LEADS = "\npodium_scheduler_leader 1.0"

@@ -358,7 +358,7 @@ def test_a_pod_that_has_a_node_runs_once_it_has_started(
 
 
 def test_an_observed_preemption_is_no_departure(podium: Podium) -> None:
-    """Under preemption: observe no pod was evicted, and a shadow's plan is not shown at all."""
+    """Under preemption: observe no pod was evicted, and a plan of an unknown mode is not shown at all."""
     objects = [
         pod("x", node="n1"),
         record(

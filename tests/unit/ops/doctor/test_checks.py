@@ -875,7 +875,7 @@ CASES = [
         "reserved-nodes",
         WARNING,
         "both may allocate one device at once",
-        "docs/scheduler.md, Devices",
+        "docs/scheduler.md, Beside kube-scheduler",
     ),
     Case(
         "slices may not be read",

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubecel import SelectorRuntimeError, compile_selector
 from podium.api.devices import Device, DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from podium.cel.nodes import SelectorRuntimeError
-from podium.cel.selector import compile_selector
 from podium.ops.selectorwords import Expression, kept_words
 from podium.ops.share import Filter, pseudonyms
 

@@ -13,8 +13,8 @@ from tests.support.allocation.clusters import cluster, countable
 from tests.support.devices.modelled import SAME, exact, model, modelled, spec
 from tests.support.devices.scene import DRIVER, allocation, claim, device_class, devices_of
 
+from kubecel import compile_selector
 from podium.api.devices import Allocation, Device, DeviceClass, ResourceClaim, ResourceSlice
-from podium.cel.selector import compile_selector
 from podium.planner.deadline import NEVER
 from podium.planner.devices import AllocationError, DeviceUsage, Gates, default_gates
 from podium.planner.devices.examining import DeviceExaminer, DeviceNode

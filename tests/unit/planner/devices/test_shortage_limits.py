@@ -6,8 +6,7 @@ import pytest
 from tests.support.devices.modelled import SAME, exact, model, modelled, spec
 from tests.support.devices.scene import claim, device_class, devices_of
 
-from podium.cel import process
-from podium.cel.selector import CompiledSelector, evaluate_devices
+from kubecel import CompiledSelector, evaluate_devices, process
 from podium.planner.deadline import NEVER
 from podium.planner.devices import AllocationError, DeviceUsage, default_gates, examining
 from podium.planner.devices.examining import NOT_EXAMINED, DeviceExaminer, DeviceNode

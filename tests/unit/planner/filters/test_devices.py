@@ -28,11 +28,10 @@ from tests.support.devices.scene import (
 from tests.support.preemption.clusters import NOW, NS, state_of
 from tests.support.preemption.scene import engine_of, planned
 
+from kubecel import UnansweredSelectorError, evaluate_devices, process
+from kubecel.selector import Evaluations
 from podium.api.devices import Device, DeviceConstraint, DeviceRequest, ResourceClaim
 from podium.api.reads import Kind
-from podium.cel import process
-from podium.cel.nodes import UnansweredSelectorError
-from podium.cel.selector import Evaluations, evaluate_devices
 from podium.cluster.state import ClusterState
 from podium.planner.deadline import Deadline, DecisionTimeoutError, UnansweredDecisionError
 from podium.planner.devices.allocator import Allocator

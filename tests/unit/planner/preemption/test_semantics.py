@@ -1,6 +1,6 @@
 """The differences between the semantics: the KEP, the two releases, and plain pod preemption.
 
-`docs/preemption.md` has them in a table. The behaviour of kube-scheduler was read in its sources, and
+docs/preemption-reference.md has them in a table. The behaviour of kube-scheduler was read in its sources, and
 `differential` compares it with the real one.
 """
 

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from tests.support.history.store import party, plan
 from tests.support.render.sample import HOSTILE
 
-from podium.api.records import RECORD_VERSION, Party, PlanMode
+from podium.api.records import RECORD_VERSION, Party
 from podium.cli.commands.report import SPAN
 from podium.cli.main import command
 
@@ -61,7 +61,7 @@ def test_json_and_yaml_are_the_same() -> None:
     document = json.loads(as_json.stdout)
     assert yaml.safe_load(as_yaml.stdout) == document
     assert (document["apiVersion"], document["kind"]) == ("cli.podium.dev/v1", "PreemptionReport")
-    assert [each["mode"] for each in document["modes"]] == ["Enforced", "Shadow"]
+    assert [each["mode"] for each in document["modes"]] == ["Enforced", "Observed"]
     assert document["cycles"] == [
         {
             "workloads": ["Job team-d/batch", "JobSet team-c/sweep"],
@@ -104,8 +104,7 @@ def test_names_are_escaped(tmp_path: Path) -> None:
     """No control character of a name reaches the terminal."""
     hostile = Party("Pod", HOSTILE, HOSTILE, owner=None)
     made = plan(0, preemptor=hostile, units=(hostile,), message=HOSTILE, result="Failed")
-    shadow = plan(1, PlanMode.SHADOW, preemptor=hostile, units=(hostile,), agreement=HOSTILE)
-    printed = run("-f", records(tmp_path, made, shadow)).stdout
+    printed = run("-f", records(tmp_path, made)).stdout
     assert "\x1b" not in printed
     assert "\u202e" not in printed
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.support.history.store import NAME, Store, new_leader, party, plan
 from tests.unit.history.test_summary import summed
 
-from podium.api.records import MAX_PLANS, Agreement, PlanMode, RecordedPlan, Result
+from podium.api.records import MAX_PLANS, PlanMode, RecordedPlan, Result
 from podium.history.records import STOPPED, counted, unfinished
 from podium.history.summary import ModeSums
 from podium.schedulerplugin.history.ring import KEPT, MAX_BYTES, OBJECTS, Ring
@@ -158,17 +158,26 @@ def test_unwritten_objects_are_bounded() -> None:
 
 
 def test_a_plan_that_is_only_observed_is_told_once() -> None:
-    """It is computed at every attempt of its preemptor; other victims, or another mode, are recorded."""
+    """It is computed at every attempt of its preemptor; other victims are recorded, and each eviction."""
     ring = Ring(NAME)
     same = party("high")
     looks = [plan(at, PlanMode.OBSERVED, preemptor=same, units=(party("low"),)) for at in range(3)]
     assert [ring.append(each) for each in looks] == [True, False, False]
     assert ring.append(plan(4, PlanMode.OBSERVED, preemptor=same, units=(party("other"),)))
-    assert ring.append(
-        plan(5, PlanMode.SHADOW, preemptor=same, units=(party("low"),), agreement=Agreement.SAME)
-    )
     assert ring.append(plan(6, preemptor=same, units=(party("low"),)))
     assert ring.append(plan(7, preemptor=same, units=(party("low"),)))
+
+
+def test_plans_of_a_mode_of_another_version_are_dropped() -> None:
+    """The API server refuses an object that holds such a plan; the other plans of the object stay."""
+    store, earlier = Store(), Ring(NAME)
+    for stored in (plan(0), plan(1, "Shadow"), plan(2)):
+        earlier.append(stored)
+    store.drain(earlier)
+    ring = new_leader(store)
+    ring.append(plan(3))
+    store.drain(ring)
+    assert store.plans() == [plan(0), plan(2), plan(3)]
 
 
 def test_a_new_leader_remembers_what_was_observed() -> None:

@@ -50,7 +50,6 @@ FIELDS: dict[str, tuple[dict[str, Any], LiveSettings]] = {
         {"reservedNodes": "scheduling.podium.dev/reserved=yes"},
         USUAL._replace(engine=ENGINE._replace(reserved="scheduling.podium.dev/reserved=yes")),
     ),
-    "shadow": ({"shadow": True}, USUAL._replace(shadow=True)),
     "divergence": (
         {"divergencePolicy": "Hold"},
         USUAL._replace(engine=ENGINE._replace(divergence=DivergencePolicy.HOLD)),
@@ -175,16 +174,16 @@ class Watched:
 def test_the_switches_act_at_once(tmp_path: Path) -> None:
     """Each change is one log event."""
     watched = Watched(tmp_path, evictionsPerMinute=5)
-    assert watched.write(preemption="off", shadow=True, evictionsPerMinute=5) == USUAL._replace(
-        mode=PreemptionMode.OFF, shadow=True, evictions_a_minute=5
+    assert watched.write(preemption="off", gangHoldSeconds=30, evictionsPerMinute=5) == USUAL._replace(
+        mode=PreemptionMode.OFF, gang_hold_seconds=30, evictions_a_minute=5
     )
     watched.switch.look()
     assert watched.write() == USUAL
     assert watched.logged == [
-        ("configuration changed", {"preemption": "off", "shadow": True}),
+        ("configuration changed", {"preemption": "off", "gangHoldSeconds": 30}),
         (
             "configuration changed",
-            {"preemption": "enforce", "shadow": False, "evictionsPerMinute": None},
+            {"preemption": "enforce", "evictionsPerMinute": None, "gangHoldSeconds": 0},
         ),
     ]
 

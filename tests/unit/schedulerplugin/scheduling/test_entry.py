@@ -14,7 +14,7 @@ from podium.schedulerplugin.scheduling.entry import (
     TransitionError,
 )
 
-PAGE = Path(__file__).parents[4] / "docs" / "scheduler.md"
+PAGE = Path(__file__).parents[4] / "docs" / "scheduler-reference.md"
 KEY = ("team-a", "a")
 
 

@@ -8,11 +8,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from podium.api.core import SCHEDULER_ERROR
 from podium.api.membership import GroupKey
-from podium.api.records import Agreement
 from podium.cluster.reader import name_in
 from podium.runtime.metrics import new_registry
-from podium.schedulerplugin.live.metrics import SchedulerMetrics
-from podium.schedulerplugin.live.scraped import register_scraped
+from podium.schedulerplugin.live.metrics import SchedulerMetrics, register_scraped
 from podium.schedulerplugin.scheduling.effects import (
     Bind,
     Effect,
@@ -206,8 +204,6 @@ def test_counting_begins_no_series() -> None:
     for error in (False, True):
         metrics.carried_out(evict(POD, PODS[0]), 1.0, error=error)
         metrics.carried_out(evict(GROUP, *PODS), 1.0, error=error)
-    for agreement in Agreement:
-        metrics.shadowed(agreement)
     assert series(registry) == begun
 
 
@@ -274,12 +270,10 @@ def test_a_preemption_that_is_held_back_is_counted(circle: bool, name: str) -> N
 def test_own_results_are_counted() -> None:
     registry = new_registry()
     metrics = SchedulerMetrics(registry)
-    metrics.shadowed("Same")
     metrics.failed()
     metrics.wrote("bind", "written")
     metrics.emitted("sent")
     assert samples(registry) == {
-        "shadow_plans_total{agreement=Same}": 1,
         "errors_total": 1,
         "writes_total{what=bind,result=written}": 1,
         "events_total{result=sent}": 1,

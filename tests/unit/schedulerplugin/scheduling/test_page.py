@@ -1,4 +1,4 @@
-"""The configuration in docs/scheduler.md is complete, and the default."""
+"""The configuration in docs/scheduler-reference.md is complete, and the default."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import yaml
 from podium.answers.schedulerfile import SchedulerModel
 from podium.planner.settings import FIELDS, LiveSettings
 
-PAGE = Path(__file__).parents[4].joinpath("docs", "scheduler.md").read_text(encoding="utf-8")
+PAGE = Path(__file__).parents[4].joinpath("docs", "scheduler-reference.md").read_text(encoding="utf-8")
 
 
 def test_the_configuration_is_complete_and_the_default() -> None:

@@ -18,12 +18,8 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 # The lengths of a span in seconds; a longer history has spans of some multiple of the last.
 _LENGTHS = (_MINUTE, 5 * _MINUTE, 15 * _MINUTE, _HOUR, 3 * _HOUR, 6 * _HOUR, 12 * _HOUR, _DAY, 7 * _DAY)
 _FAILED, _OTHER = "Enforced, failed", "Other modes"
-_LANES: Mapping[str, str] = {
-    PlanMode.ENFORCED: "Enforced",
-    PlanMode.OBSERVED: "Observed only",
-    PlanMode.SHADOW: "Shadow",
-}
-_ORDER = ("Enforced", _FAILED, "Observed only", "Shadow", _OTHER)
+_LANES: Mapping[str, str] = {PlanMode.ENFORCED: "Enforced", PlanMode.OBSERVED: "Observed only"}
+_ORDER = ("Enforced", _FAILED, "Observed only", _OTHER)
 # A lane: the baseline of its label, the top and height of its bars, and its whole height; the axis below.
 _BASE, _TOP, _BARS, _LANE, _AXIS = 12, 18, 36, 62, 18
 # The height of a bar of no pods, as of a plan that failed at once.

@@ -35,7 +35,7 @@ def test_each_mode_has_a_lane_on_one_scale() -> None:
     made = drawn(
         plan("2026-11-16T09:00:00Z", pods=8),
         plan("2026-11-16T09:00:30Z", pods=4),
-        plan("2026-11-16T09:30:00Z", "Shadow", pods=6),
+        plan("2026-11-16T09:30:00Z", "Observed", pods=6),
         plan("2026-11-16T09:40:00Z", result="Failed", pods=0),
         plan("2026-11-16T09:50:00Z", "Dreamt", pods=0),
     )
@@ -43,13 +43,13 @@ def test_each_mode_has_a_lane_on_one_scale() -> None:
     assert words[:4] == [
         "Enforced: 2 plans, 12 pods",
         "Enforced, failed: 1 plan, 0 pods",
-        "Shadow: 1 plan, 6 pods",
+        "Observed only: 1 plan, 6 pods",
         "Other modes: 1 plan, 0 pods",
     ]
     assert words[4] == "highest bar: 12 pods"
-    first, failed, shadow, _ = bars(made)
-    assert first == 2 * shadow
-    assert 0 < failed < shadow
+    first, failed, observed, _ = bars(made)
+    assert first == 2 * observed
+    assert 0 < failed < observed
 
 
 SPREADS = {
@@ -72,7 +72,7 @@ def test_spans_are_round_and_few(name: str) -> None:
 
 
 def test_a_full_timeline_is_small() -> None:
-    modes = ("Enforced", "Observed", "Shadow", "Dreamt")
+    modes = ("Enforced", "Observed", "Dreamt")
     made = drawn(
         *(plan(f"2026-11-16T09:{at:02}:00Z", mode, pods=at) for at in range(SPANS) for mode in modes)
     )
@@ -80,7 +80,7 @@ def test_a_full_timeline_is_small() -> None:
     assert len(svg(made)) < 100_000
 
 
-@given(st.lists(st.tuples(st.datetimes(), st.integers(-5, 10**9), st.sampled_from(["Enforced", "Shadow"]))))
+@given(st.lists(st.tuples(st.datetimes(), st.integers(-5, 10**9), st.sampled_from(["Enforced", "Observed"]))))
 def test_bars_stay_inside(given_: list[tuple[object, int, str]]) -> None:
     made = timeline([plan(f"{at}Z".replace(" ", "T"), mode, pods=pods) for at, pods, mode in given_])
     assert (made is None) == (not given_)
