@@ -16,7 +16,7 @@ from typing import NamedTuple
 from bench import admission, cluster
 from bench.results import ROUNDS, Row, Section, spread
 
-from podium.audit.run import audit
+from podium.answers.audits.run import audit_view
 from podium.documents.load import load_state
 from podium.documents.sources import InputFiles, read_documents
 
@@ -97,7 +97,7 @@ def finding_rows(dump: Path, size: cluster.Size) -> list[Row]:
     """Time the rules alone, on a decoded state."""
     loaded = load_state(read_documents(InputFiles([str(dump)])), strict=False)
     times = timed(
-        lambda: audit(
+        lambda: audit_view(
             loaded.state, kubernetes="1.37", chosen_by="bench", objects={}, skipped={}, select=(), ignore=()
         )
     )

@@ -30,9 +30,9 @@ def test_the_rule_of_the_page_finds_a_short_name(monkeypatch: pytest.MonkeyPatch
     names = _example("Add an audit rule")
     rule = names["CLASS_SHORT_NAME"]
     monkeypatch.setattr(
-        "podium.audit.run.CHECKS", (*table.CHECKS, AuditCheck(rule, names["class_short_name"]))
+        "podium.answers.audits.run.CHECKS", (*table.CHECKS, AuditCheck(rule, names["class_short_name"]))
     )
-    monkeypatch.setattr("podium.audit.run.RULES", (*table.RULES, rule), raising=False)
+    monkeypatch.setattr("podium.rules.audit.table.RULES", (*table.RULES, rule), raising=False)
     found = findings(rule.id, cluster(priority_class("a", 1), priority_class("gold", 2)))
     assert [each.object.name for each in found] == ["a"]
 

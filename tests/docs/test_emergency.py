@@ -13,7 +13,7 @@ from tests.unit.manifests.test_modes import rendered
 from tools.devcluster.controlplane.releases import NEWEST
 
 from podium.api.groups import FINALIZER
-from podium.cli.config.schedulerfile import source
+from podium.cli.commands.scheduler import source
 from podium.ops.doctor.facts import MUTATING, VALIDATING
 from podium.planner.settings import PreemptionMode
 

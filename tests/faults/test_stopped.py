@@ -27,7 +27,7 @@ from tests.support.waiting import PATIENCE_SECONDS
 from tests.support.webhooks.client import restored_logs
 from tools.devcluster.controlplane.releases import NEWEST
 
-from podium.cli.config.schedulerfile import source
+from podium.cli.commands.scheduler import source
 from podium.controllers import process as controller
 from podium.controllers.manager import Rules
 from podium.errors import PodiumError

@@ -24,7 +24,7 @@ from typing import Any, Protocol
 _PROGRAMS = (
     *("podium.cli.commands.webhook", "podium.webhooks.process", "podium.webhooks.registration"),
     *("podium.cli.commands.controller", "podium.cli.config.controllerfile", "podium.controllers.process"),
-    *("podium.cli.commands.scheduler", "podium.cli.config.schedulerfile"),
+    *("podium.cli.commands.scheduler", "podium.answers.schedulerfile"),
     "podium.schedulerplugin.live.process",
     *("kubernetes_asyncio.client.rest", "kubernetes_asyncio.config", "uvloop"),
 )

@@ -15,8 +15,8 @@ from podium.api.convert import KEPT, restorable
 from podium.api.core import Pod
 from podium.api.reads import MANIFEST_READS
 from podium.api.schedulable import SCHEDULING_READS
-from podium.cli.config.configfile import config_of
 from podium.cli.config.policyfile import PolicyModel
+from podium.documents.configfile import config_of
 from podium.documents.document import Document, Lines
 from podium.documents.split import split
 from podium.errors import PodiumError

@@ -16,6 +16,8 @@ from kubecel.nodes import MAX_LEVELS
 from kubecel.results import MAX_RESULTS
 from kubecel.selector import KEPT_BYTES
 from podium import jsontext
+from podium.answers.expansion.createdclaims import MOST_CLAIMS
+from podium.answers.expansion.makers import MOST_PODS
 from podium.api import records
 from podium.api.convert import MAX_PODIUM_NAME
 from podium.api.devices import MAX_CONSUMERS
@@ -26,8 +28,6 @@ from podium.groups.autogroups import MOST_GANGS
 from podium.groups.trees import MAX_GROUPS, MAX_TEMPLATES
 from podium.kube import cache
 from podium.kube.connection import LONGEST_ANSWER, LONGEST_LINE
-from podium.ops.createdclaims import MOST_CLAIMS
-from podium.ops.makers import MOST_PODS
 from podium.planner import arrays, shapes
 from podium.planner.devices import examining, selection, shortage
 from podium.planner.filters import devices, nodes

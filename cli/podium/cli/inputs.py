@@ -4,12 +4,12 @@ YAML and the client are imported only when needed, so that `--help` and small fi
 """
 
 import functools
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Sized
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from podium.answers.schedulersettings import OverridingSettings
 from podium.api.inputnotes import InputNotes
 from podium.api.reads import READS, Kind, Reads
 from podium.cli.kubeoptions import KubeOptions
@@ -18,11 +18,15 @@ from podium.cli.options import gathered
 from podium.cli.render.words import amounts
 from podium.documents.document import Document
 from podium.documents.load import Loaded, Origins, load_state
+from podium.documents.reading import objects_read
 from podium.documents.scope import Scope
 from podium.documents.sources import STDIN_NAME, InputFiles, read_documents
 from podium.errors import NoKubeconfigError, PodiumError
 from podium.stderr import say
-from podium.text import count, some
+from podium.text import count
+
+if TYPE_CHECKING:
+    from podium.planner.settings import Settings
 
 __all__ = ["InputFiles", "Loaded", "Origins", "Scope", "load_state"]
 
@@ -112,39 +116,23 @@ def say_notes(notes: InputNotes) -> None:
         say(f"podium: {line}")
 
 
-def source(files: InputFiles, loaded: Loaded) -> str:
-    """Return the source and the scope of the input in words."""
-    words = {STDIN_NAME: "standard input", ".": "the current folder", "..": "the parent folder"}
-    names = [words.get(name, name) for name in files.names]
-    where = some(names) if names else f"the live cluster ({loaded.server})"
-    return f"{where}, {loaded.scope.partial}" if loaded.scope.partial else where
+def settings_of_file(config: str | None) -> OverridingSettings | None:
+    """Return the settings of a WhatIfConfiguration, if a file is given. It is read when they are chosen."""
+    if config is None:
+        return None
+
+    def over(base: "Settings") -> "Settings":
+        from podium.cli.config.whatiffile import read_settings  # noqa: PLC0415 - pydantic takes 0.1 s to import
+
+        return read_settings(config, base)
+
+    return OverridingSettings(config, over)
 
 
-def object_counts(loaded: Loaded, command: str) -> dict[str, int]:
-    """Return the number of objects that were read, by kind. Raises click.UsageError if files had none."""
-    state = loaded.state
-    read: dict[Kind, Sized] = {
-        Kind.POD: state.pods,
-        Kind.NODE: state.nodes,
-        Kind.PRIORITY_CLASS: state.classes,
-        Kind.BUDGET: state.budgets,
-        Kind.POD_GROUP: state.groups,
-        Kind.WORKLOAD: state.workloads,
-        Kind.COMPOSITE_GROUP: state.composites,
-        Kind.FOREIGN_GROUP: state.foreign_groups,
-        Kind.KUEUE_WORKLOAD: state.kueue_workloads,
-        Kind.CLAIM: state.claims,
-        Kind.VOLUME: state.volumes,
-        Kind.RESOURCE_CLAIM: state.resource_claims,
-        Kind.CLAIM_TEMPLATE: state.claim_templates,
-        Kind.DEVICE_CLASS: state.device_classes,
-        Kind.RESOURCE_SLICE: state.resource_slices,
-    }
-    counts = Counter({str(kind): len(objects) for kind, objects in read.items() if objects})
-    counts.update(ref.kind for ref in state.owners)
-    if not counts and Kind.POD in state.unread:
+def check_read(loaded: Loaded, command: str) -> None:
+    """Raise click.UsageError if files had no object that a command reads."""
+    if not objects_read(loaded) and Kind.POD in loaded.state.unread:
         raise nothing_read(loaded.skipped, loaded.notes, command)
-    return dict(counts)
 
 
 def nothing_read(skipped: Mapping[str, int], notes: InputNotes, command: str) -> click.UsageError:

@@ -7,8 +7,8 @@ this into the ConfigMap of the webhook, and the next install or upgrade creates 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from podium.cli.config.configfile import config_of
 from podium.cli.config.policyfile import PolicyModel
+from podium.documents.configfile import config_of
 from podium.ops.install import MANAGED_BY, MANAGER, Action, Document, InstallOutcome, Key, key_of, rank
 from podium.ops.installing import read
 from podium.rules.policy import Policy

@@ -4,15 +4,14 @@ The namespace of a plain NAME is that of -n, else the context's. Files have no c
 only namespace with an object of this name, which is known once they are read.
 """
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import click
 
+from podium.answers.targets import parse_name
 from podium.cli import kubeoptions, options
 from podium.cluster.reader import Name
-from podium.errors import PodiumUsageError
-from podium.text import some
+from podium.errors import QuestionError
 
 # Separate from the flags that select a cluster, because files have namespaces too.
 within_option = kubeoptions.namespace_option(
@@ -61,14 +60,17 @@ class Naming(NamedTuple):
     live: bool
 
     def full(self, option: str, text: str) -> Name:
-        """Return [NAMESPACE/]NAME as a name; `with_namespace` finds a namespace that is left empty.
+        """Return [NAMESPACE/]NAME as a name; an answer finds a namespace that is left empty.
 
         Raises click.UsageError, and PodiumError if the context's namespace is needed and there is none.
         """
         namespace = "" if "/" in text else self._meant()
         if text and "/" not in text and not namespace:
             return "", text
-        name = full_name(option, f"{namespace}/{text}" if namespace else text)
+        try:
+            name = parse_name(option, f"{namespace}/{text}" if namespace else text)
+        except QuestionError as error:
+            raise click.UsageError(f"{option}: {error}.") from None
         if self.within and name[0] != self.within:
             hint = f" Write {name[1]} without its kind." if _kind(name[0]) in _KINDS else ""
             raise click.UsageError(
@@ -87,28 +89,3 @@ class Naming(NamedTuple):
         from podium.kube.kubeconfig import namespace  # noqa: PLC0415 - files do without
 
         return namespace(self.kube.kubeconfig, self.kube.context)
-
-
-def with_namespace(option: str, name: Name, named: Iterable[Name]) -> Name:
-    """Return a name with its namespace: the only one in which an object of the input is so `named`.
-
-    It is unchanged if it has a namespace, or if no object has the name. Raises PodiumUsageError if objects of
-    several namespaces have it.
-    """
-    if name[0]:
-        return name
-    namespaces = sorted({namespace for namespace, other in named if other == name[1]})
-    if len(namespaces) > 1:
-        raise PodiumUsageError(
-            f"{option}: {name[1]} is in several namespaces: {some(namespaces)}. "
-            f"Write NAMESPACE/{name[1]}, or add -n NAMESPACE"
-        )
-    return namespaces[0] if namespaces else "", name[1]
-
-
-def full_name(option: str, text: str) -> Name:
-    """Return NAMESPACE/NAME as a name. Raises click.UsageError."""
-    namespace, slash, name = text.partition("/")
-    if not (namespace and slash and name) or "/" in name:
-        raise click.UsageError(f"{option}: {text!r} is not of the form NAMESPACE/NAME.")
-    return namespace, name

@@ -2,10 +2,13 @@
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import click
+
+from podium.errors import AmbiguousNameError, PodiumUsageError, QuestionError
 
 T = TypeVar("T")
 
@@ -62,3 +65,18 @@ class AliasChoice(click.Choice[str]):
 def minor_choice(minors: Iterable[str]) -> AliasChoice:
     """Return the type of an option for a Kubernetes minor, which also takes `v1.37` and `1.37.0`."""
     return AliasChoice(tuple(minors), lambda text: re.sub(r"^v?(1\.\d+)(\.\d+.*)?$", r"\1", text))
+
+
+@contextmanager
+def option_errors(words: Mapping[str, str]) -> Iterator[None]:
+    """Convert a QuestionError of the block into a usage error.
+
+    `words` has a sentence for each field with `{}` for the problem. A field without one is the option of its
+    name.
+    """
+    try:
+        yield
+    except QuestionError as error:
+        hint = ", or add -n NAMESPACE" if isinstance(error, AmbiguousNameError) else ""
+        sentences = {error.field: f"--{error.field}: {{}}", **words}
+        raise PodiumUsageError(f"{error.worded(sentences)}{hint}") from None

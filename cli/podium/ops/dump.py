@@ -14,6 +14,7 @@ from typing import IO, Any
 
 import msgspec
 
+from podium.answers.expansion.selecting import selected_keys
 from podium.api.events import Event
 from podium.api.reads import Kind
 from podium.documents import files
@@ -21,7 +22,6 @@ from podium.documents.clusterinfo import ClusterInfo
 from podium.errors import PodiumError
 from podium.kube.discovery import Discovery, Served
 from podium.kube.listing import Page
-from podium.ops.selecting import selected_keys
 from podium.ops.selectorwords import kept_words
 from podium.ops.share import Filter, Rename, known_kinds
 from podium.ops.sharedfields import NAMING_KEYS

@@ -15,6 +15,8 @@ from urllib.parse import quote as escaped
 
 import msgspec
 
+from podium.answers.audits.report import Blocked, FixShare, NotChecked
+from podium.answers.audits.run import MINORS, blocked, blocked_groups, fix_shares, run_rules
 from podium.api import v1alpha1
 from podium.api.convert import Fields, convert
 from podium.api.findings import Finding, ObjectRef, Severity
@@ -22,9 +24,6 @@ from podium.api.foreign import JOB_GATE
 from podium.api.groups import NATIVE_GROUP
 from podium.api.membership import GroupKey
 from podium.api.minors import served_versions
-from podium.audit.blocked import blocked, blocked_groups
-from podium.audit.report import Blocked, FixShare, NotChecked
-from podium.audit.run import MINORS, fix_shares, run_rules
 from podium.cluster.reader import ClusterReader
 from podium.documents.document import Document
 from podium.groups.planned import group_creator

@@ -11,7 +11,7 @@ from podium.errors import PodiumError
 # The file of the live scheduler from its ConfigMap or a dump: plans use these settings.
 #
 # Only the fields that a plan depends on are kept, so a dump that has them can still be shared.
-# `podium.cli.config.schedulersettings`, which knows the whole file, validates them.
+# `podium.answers.schedulersettings`, which knows the whole file, validates them.
 
 # The place of the file in an installation.
 CONFIG_MAP = ("v1", "ConfigMap")

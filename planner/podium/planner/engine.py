@@ -364,6 +364,10 @@ class Engine(PlanningState):
         return self.snapshot.shape.item(found.rows[0]), found.priority, found.preemption_barred
 
 
+# A caller with many questions about one cluster caches its engines.
+MakeEngine = Callable[[ClusterReader, Settings, int], Engine]
+
+
 def plan(
     view: ClusterReader,
     target: Name | GroupKey,

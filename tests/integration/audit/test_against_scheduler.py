@@ -13,9 +13,9 @@ from tests.support.audit.claims import ZONE
 from tests.support.servers import Server
 from tests.support.waiting import until
 
+from podium.answers.audits.run import audit_view
 from podium.api.claims import AUDIT_READS
 from podium.api.groups import NATIVE_GROUP
-from podium.audit.run import audit
 from podium.cluster.state import ClusterState
 from podium.documents.document import Document
 from podium.documents.load import load_state
@@ -95,7 +95,7 @@ def test_blocked_groups_are_those_the_scheduler_leaves(
     }
     assert placed == {name for name, (_, _, _, refused) in GROUPS.items() if minor not in refused}
 
-    made = audit(state, kubernetes=minor, chosen_by="test", namespace=namespace)
+    made = audit_view(state, kubernetes=minor, chosen_by="test", namespace=namespace)
     assert made.summary.blocked.groups == len(GROUPS) - len(placed)
     assert made.summary.blocked.pods == sum(
         len(members) for _, members, _, refused in GROUPS.values() if minor in refused

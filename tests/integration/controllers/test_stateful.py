@@ -37,8 +37,8 @@ from tests.support.controllers.running import (
 )
 from tests.support.waiting import until
 
+from podium.answers.audits.run import audit_view
 from podium.api.membership import GroupKey
-from podium.audit.run import audit
 from podium.cluster.state import ClusterState
 from podium.documents.document import Document
 from podium.documents.load import load_state
@@ -167,7 +167,9 @@ class Sequence(RuleBasedStateMachine):
         """Return whether the conditions agree with the objects read at one moment."""
         state = self.read()
         minor = self.space.server.release.minor
-        found = audit(state, kubernetes=minor, chosen_by="the server", namespace=self.space.name).findings
+        found = audit_view(
+            state, kubernetes=minor, chosen_by="the server", namespace=self.space.name
+        ).findings
         divided = {each.object.name for each in found if each.rule == "pod-priority-differs"}
         true = set()
         for name in self.groups:

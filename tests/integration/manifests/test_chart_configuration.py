@@ -8,14 +8,15 @@ import pytest
 from tests.support.manifests.charts import needs_helm, release
 from tools.helm.program import CHART
 
+from podium.answers.schedulerfile import SchedulerModel
 from podium.api.groups import RESERVED
-from podium.cli.config.configfile import Strict
+from podium.cli.commands.scheduler import source
 from podium.cli.config.controllerfile import ControllerModel, read_rules
 from podium.cli.config.policyfile import PolicyModel
-from podium.cli.config.schedulerfile import SchedulerModel, source
 from podium.cli.config.webhookoptions import policy_of
 from podium.controllers.divergence import Write
 from podium.controllers.manager import Rules
+from podium.documents.configfile import Strict
 from podium.planner.settings import LiveSettings, PreemptionMode, Settings
 from podium.rules.policy import Allowance, Policy, RuleLevel
 

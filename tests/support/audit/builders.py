@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from podium.answers.audits.report import AuditReport
+from podium.answers.audits.run import audit_view
 from podium.api.core import (
     Container,
     Node,
@@ -25,8 +27,6 @@ from podium.api.foreigngroups import ForeignGroup, ForeignGroupSpec
 from podium.api.groups import GROUP_LABEL, DisruptionMode, PodGroup, Template, TemplateRef, Workload
 from podium.api.meta import ObjectMeta, OwnerReference
 from podium.api.podcreators import JobRun
-from podium.audit.report import AuditReport
-from podium.audit.run import audit
 from podium.cluster.state import ClusterState, Readable
 
 NS = "team-a"
@@ -52,12 +52,12 @@ def stored(*objects: Readable) -> list[Readable]:
 
 def report(*objects: Readable, kubernetes: str = "1.37", **options: object) -> AuditReport:
     """Audit a cluster of these objects."""
-    return audit(cluster(*objects), kubernetes=kubernetes, chosen_by="test", **options)  # type: ignore[arg-type] # options are checked by audit's own tests
+    return audit_view(cluster(*objects), kubernetes=kubernetes, chosen_by="test", **options)  # type: ignore[arg-type] # options are checked by audit's own tests
 
 
 def findings(rule: str, state: ClusterState, kubernetes: str = "1.37") -> list[Finding]:
     """Return the findings of one rule."""
-    return audit(state, kubernetes=kubernetes, chosen_by="test", select=[rule]).findings
+    return audit_view(state, kubernetes=kubernetes, chosen_by="test", select=[rule]).findings
 
 
 def priority_class(

@@ -3,11 +3,11 @@
 import json
 from typing import Any
 
+from podium.answers.expansion.expand import Expansion, expand
 from podium.api.schedulable import SCHEDULING_READS, Schedulable
 from podium.cluster.state import ClusterState
 from podium.documents.load import load_state
 from podium.documents.split import split
-from podium.ops.expand import Expansion, expand
 from podium.rules.admission import Profile
 
 NOW = "2026-11-21T19:00:00Z"

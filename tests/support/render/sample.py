@@ -3,8 +3,7 @@
 import msgspec
 from tests.support.render.cluster import node, pod, state
 
-from podium.api.findings import Finding, ObjectRef, Severity
-from podium.audit.report import (
+from podium.answers.audits.report import (
     AuditReport,
     AuditSummary,
     Blocked,
@@ -19,6 +18,7 @@ from podium.audit.report import (
     NotChecked,
     PriorityShare,
 )
+from podium.api.findings import Finding, ObjectRef, Severity
 from podium.cli.render.context import Context, FindingLocation
 from podium.cli.render.pictures.clustermap import cluster_map
 from podium.rules.rule import Rule

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import uvloop
 
-from podium.cli.config.schedulerfile import source
+from podium.cli.commands.scheduler import source
 from podium.cluster.reader import name_in
 from podium.errors import PodiumError
 from podium.planner.engine import Engine

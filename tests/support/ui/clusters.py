@@ -18,10 +18,9 @@ from tests.support.why.objects import (
     unscheduled,
 )
 
-from podium.cli import whyinput
 from podium.cli.ui.answers import Answers
 from podium.cli.ui.frame import PageContext
-from podium.documents.sources import InputFiles
+from podium.documents.reading import read
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 AROUND = PageContext("cluster.json", "2026-11-21T09:00:00Z", 3, "0.1.0", live=False)
@@ -83,4 +82,4 @@ def answers(objects: Sequence[dict[str, Any]], folder: Path) -> Answers:
     """Read a cluster from a file, as the command does."""
     path = folder / "cluster.json"
     path.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": objects}))
-    return Answers(whyinput.from_files(InputFiles([str(path)])), NOW, "cluster.json", live=False)
+    return Answers(read(str(path))._replace(at=NOW, source="cluster.json"))

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from podium.answers.whatifreport import Basis, WhatIf
 from podium.api.findings import Finding, ObjectRef, Severity
-from podium.cli.render.whatif_words import Basis, WhatIf
 from podium.planner.preemption.outcome import (
     HarmLevel,
     NodeReason,

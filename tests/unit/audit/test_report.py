@@ -24,11 +24,18 @@ from tests.support.audit.builders import (
 )
 from tests.support.audit.cases import classes, gangs, groups, members, neighbours, templates, tolerations
 
+from podium.answers.audits.report import (
+    Blocked,
+    BlockedShare,
+    DivergentPod,
+    FixShare,
+    NotChecked,
+    PriorityShare,
+)
+from podium.answers.audits.run import MINORS, audit_view, choose_minor
 from podium.api.core import Node, Pod
 from podium.api.findings import ObjectRef, Severity
 from podium.api.reads import Kind
-from podium.audit.report import Blocked, BlockedShare, DivergentPod, FixShare, NotChecked, PriorityShare
-from podium.audit.run import MINORS, audit, choose_minor
 from podium.cluster.state import Readable
 from podium.errors import PodiumError
 
@@ -131,7 +138,7 @@ def test_blocking_divergences_by_version(objects: list[Readable], groups: Sequen
 
 def test_a_missing_group_is_not_blocked_where_groups_were_not_read() -> None:
     state = cluster(*MISSING, unread={Kind.POD_GROUP: "forbidden"})
-    assert audit(state, kubernetes="1.37", chosen_by="").summary.blocked.groups == 0
+    assert audit_view(state, kubernetes="1.37", chosen_by="").summary.blocked.groups == 0
     assert report(*MISSING, selector="app=x").summary.blocked.groups == 0
 
 
@@ -217,9 +224,9 @@ def test_select_and_ignore_name_rules() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"select": ["nope"]}, "--select: there is no rule 'nope'"),
-        ({"ignore": ["nope"]}, "--ignore: there is no rule 'nope'"),
-        ({"kubernetes": "1.34"}, "--kubernetes: '1.34' is not known. Choose one of 1.35, 1.36, 1.37, 1.38"),
+        ({"select": ["nope"]}, "rule 'nope' does not exist"),
+        ({"ignore": ["nope"]}, "rule 'nope' does not exist"),
+        ({"kubernetes": "1.34"}, "'1.34' is not known. Choose one of 1.35, 1.36, 1.37, 1.38"),
     ],
 )
 def test_a_mistake_is_one_line(options: dict[str, str], message: str) -> None:
@@ -272,7 +279,7 @@ def test_a_part_of_the_cluster_disables_what_concludes_from_absence() -> None:
 
 def test_every_unread_kind_is_named_with_its_rules() -> None:
     state = cluster(*EVERYTHING, unread={Kind.POD: "forbidden: list pods", Kind.NODE: "not in the input"})
-    made = audit(state, kubernetes="1.37", chosen_by="")
+    made = audit_view(state, kubernetes="1.37", chosen_by="")
     kinds = {each.kind: each for each in made.summary.notChecked}
     assert kinds.keys() == {"Pod", "Node"}
     on_nodes = ["claim-unsatisfiable", "gang-larger-than-domain", "gang-pinned", "gang-too-large"]

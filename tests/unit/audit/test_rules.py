@@ -27,8 +27,8 @@ from tests.support.audit.cases import (
 )
 from tests.support.audit.cases.case import Case
 
+from podium.answers.audits.run import audit_view
 from podium.api.priority import TOLERATION_PREFIX
-from podium.audit.run import audit
 from podium.rules.audit.table import CHECKS, RULES, AuditCheck
 from podium.rules.rule import Rule
 
@@ -72,7 +72,7 @@ def test_a_rule_does_not_run_without_a_kind_it_needs(check: AuditCheck) -> None:
     case = next(case for case in CASES if case.rule == check.rule.id and case.expected)
     for kind in check.rule.needs:
         state = cluster(*case.objects, unread={kind: "forbidden"})
-        report = audit(state, kubernetes=case.kubernetes, chosen_by="test", select=[case.rule])
+        report = audit_view(state, kubernetes=case.kubernetes, chosen_by="test", select=[case.rule])
         assert report.findings == []
         assert [(each.kind, each.why, each.rules) for each in report.summary.notChecked] == [
             (kind, "forbidden", [case.rule])
@@ -84,7 +84,7 @@ def test_a_kind_that_is_looked_at_too_is_named_and_does_not_stop_the_rule(check:
     case = next(case for case in CASES if case.rule == check.rule.id and case.expected)
     for kind in check.also:
         state = cluster(*case.objects, unread={kind: "not served"})
-        report = audit(state, kubernetes=case.kubernetes, chosen_by="test", select=[case.rule])
+        report = audit_view(state, kubernetes=case.kubernetes, chosen_by="test", select=[case.rule])
         assert report.findings
         assert [(each.kind, each.rules) for each in report.summary.notChecked] == [(kind, [case.rule])]
 

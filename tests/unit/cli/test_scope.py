@@ -44,8 +44,8 @@ def test_a_report_of_files_takes_the_flags_of_a_live_one(flags: str, plans: str)
 async def test_the_pages_of_a_namespace_of_files_have_no_other_groups() -> None:
     files = Files(InputFiles([str(ROOT / TRAINING)]), Scope("team-vision"))
     answers = await files.read(lambda: datetime.now(UTC))
-    assert {key.namespace for key in answers.read.near.state.groups} == {"team-vision"}
-    assert "namespace team-vision only" in answers.source
+    assert {key.namespace for key in answers.cluster.near.state.groups} == {"team-vision"}
+    assert "namespace team-vision only" in answers.cluster.source
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from podium.cli import installpolicies
-from podium.cli.config.configfile import config_of
 from podium.cli.config.policyfile import PolicyModel
+from podium.documents.configfile import config_of
 from podium.errors import PodiumError
 from podium.ops import install
 from podium.rules import podiumrules

@@ -2,39 +2,41 @@
 
 import functools
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
-from podium.api.findings import ObjectRef, Severity, group_of
+from podium.answers import admit
+from podium.answers.admission import WORKLOAD_API, AdmissionResult, ExistingObjects
+from podium.api.findings import Severity
 from podium.api.foreign import JOB_GATE, JOBSET_GATE
 from podium.api.groups import NATIVE_GROUP
 from podium.api.inputnotes import InputNotes
-from podium.api.minors import PLANNED, WORKLOAD_VERSIONS, minor_of, nearest, proven_minor
+from podium.api.minors import PLANNED, WORKLOAD_VERSIONS, named
 from podium.api.reads import FOLLOWED
 from podium.cli import inputs, kubeoptions, options
-from podium.cli.admission import NAMESPACE, Admission, ExistingObjects, reference
-from podium.cli.admission_report import admission_document, admission_table
 from podium.cli.config.webhookoptions import policy_of
 from podium.cli.live import read_live
 from podium.cli.main import EXIT_FINDINGS, examples
+from podium.cli.render.data import document
 from podium.cli.render.output import Output, output_options
-from podium.documents.document import Document, ReadError
-from podium.documents.load import Identity, collector_paused, identity_of, note_duplicate
+from podium.cli.render.text import Layout
+from podium.documents.load import collector_paused
 from podium.documents.sources import read_documents
-from podium.rules.admission import Operation, Profile, Verdict, has_rules
-from podium.rules.clientchecks import is_removed
-from podium.rules.context import GATES
-from podium.rules.owners import makes_pods
+from podium.rules.admission import UNKNOWN_FIELD, Operation, Profile, Verdict, has_rules
+from podium.rules.context import DROPPED, GATES
 from podium.stderr import say
+from podium.text import count, listed, visible
+
+if TYPE_CHECKING:
+    from podium.kube.discovery import Discovery
+    from podium.kube.listing import Page
 
 MINORS = (*(f"1.{minor}" for minor in WORKLOAD_VERSIONS), f"1.{PLANNED}")
 LIVE = "live"
-# The gate of the Workload API itself.
-WORKLOAD_API = "GenericWorkload"
 _GATES = (WORKLOAD_API, *GATES, JOB_GATE, JOBSET_GATE)
-# The kinds whose versions differ between minors.
-_VERSIONED = ("PodGroup", "Workload")
 
 
 def _gates(text: str) -> dict[str, bool]:
@@ -139,31 +141,30 @@ def command(
     if old is not None and operation.upper() != Operation.UPDATE:
         raise click.UsageError("--old needs --operation UPDATE.")
     inputs.stdin_once([*files.names, existing or "", old or "", config or ""])
-    policy = policy_of(config)
     cluster = _cluster(existing, kube)
-    for document in inputs.read_another(old) if old is not None else ():
-        if has_rules({"apiVersion": document.apiVersion, "kind": document.kind}):
-            cluster.add_base(document)
+    for stored in inputs.read_another(old) if old is not None else ():
+        if has_rules({"apiVersion": stored.apiVersion, "kind": stored.kind}):
+            cluster.add_base(stored)
     notes = InputNotes()
-    documents, skipped = _chosen(read_documents(files, notes), strict=files.strict)
-    profile = Profile(
-        kubernetes=kubernetes or _minor(cluster, documents),
+    admitted = admit(
+        read_documents(files, notes),
+        cluster,
+        operation=Operation(operation.upper()),
+        kubernetes=kubernetes,
         rules=rules,
-        workload_api=gates.get(WORKLOAD_API, cluster.state.native_served),
-        gates=frozenset(name for name, on in gates.items() if on),
-        policy=policy,
+        gates=gates,
+        policy=policy_of(config),
+        order=order,
+        strict=files.strict,
+        notes=notes,
     )
-    if operation.upper() == Operation.CREATE:
-        # Updates of one object follow each other.
-        documents = _last_of_each(documents, notes, strict=files.strict)
+    results, profile, why, skipped = admitted
+    if why:
+        say(f"podium: Kubernetes {profile.kubernetes} ({why})")
     inputs.say_notes(notes)
-    if order == "kind" or (order is None and any(document.found for document in documents)):
-        documents.sort(key=_rank)
-    admission = Admission(Operation(operation.upper()), cluster, profile, _names(documents), files.strict)
-    results = [result for document in documents if (result := admission.admit(document)) is not None]
     if skipped and results:
-        listed = ", ".join(f"{number} {kind}" for kind, number in sorted(skipped.items()))
-        say(f"podium: skipped, no rules for these kinds: {listed}")
+        kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(skipped.items()))
+        say(f"podium: skipped, no rules for these kinds: {kinds}")
     if not results:
         raise inputs.nothing_read(skipped, notes, "podium admit")
     output.report(
@@ -179,26 +180,17 @@ def _fails(verdict: Verdict, fail_on: str) -> bool:
     return fail_on != "never" and (not verdict.allowed or bool(fail_on == "warning" and warned))
 
 
-def _rank(document: Document) -> int:
-    """Return the place of a kind in the order of `--order kind`, which is that of Helm and kustomize."""
-    first = ("Namespace", "PriorityClass", "Workload", "CompositePodGroup", "PodGroup")
-    return first.index(document.kind) if document.kind in first else len(first)
+class _ExistingPages:
+    """Collects the existing objects of a live cluster."""
 
+    def __init__(self, discovery: "Discovery") -> None:
+        self.existing = ExistingObjects(native_served=discovery.serves(NATIVE_GROUP, "PodGroup"))
 
-def _names(documents: Iterable[Document]) -> dict[str, str]:
-    """Return the places of named objects in the input by kind and name, as in Verdict.awaits."""
-    named = ((_named(document), str(document.origin)) for document in documents)
-    return {str(ref): place for ref, place in named if ref is not None}
-
-
-def _named(document: Document) -> ObjectRef | None:
-    """Return the reference of an object with a name; None if it has none, or does not decode."""
-    try:
-        value = document.value()
-    except ReadError:
-        return None
-    metadata = value.get("metadata")
-    return reference(value) if isinstance(metadata, dict) and metadata.get("name") else None
+    def add_page(self, page: "Page") -> None:
+        """Add objects of a live cluster."""
+        self.existing.mark_listed(page.served.read.kind)
+        for stored in page.documents:
+            self.existing.add(stored)
 
 
 def _cluster(existing: str | None, kube: kubeoptions.KubeOptions) -> ExistingObjects:
@@ -207,71 +199,92 @@ def _cluster(existing: str | None, kube: kubeoptions.KubeOptions) -> ExistingObj
     with collector_paused():
         if existing == LIVE:
             whole = kube if kube.namespace is not None else kube._replace(all_namespaces=True)
-            cluster, info = read_live(
-                whole,
-                lambda found: ExistingObjects(native_served=found.serves(NATIVE_GROUP, "PodGroup")),
-                FOLLOWED,
-            )
-            return cluster.loaded(info.server)
+            pages, info = read_live(whole, _ExistingPages, FOLLOWED)
+            return pages.existing.loaded(info.server)
         notes = InputNotes()
-        cluster = ExistingObjects(notes=notes)
-        for document in inputs.read_another(existing, notes):
-            cluster.add(document)
-        return cluster.loaded()
+        return ExistingObjects.of(inputs.read_another(existing, notes), notes)
 
 
-def _minor(cluster: ExistingObjects, documents: Iterable[Document]) -> str:
-    """Return the minor for the verdicts: the server's or the nearest released one, else the input's."""
-    served = minor_of(cluster.server)
-    if served is not None:
-        return nearest(served, WORKLOAD_VERSIONS)
-    native = [
-        document.apiVersion
-        for document in documents
-        if group_of(document.apiVersion) == NATIVE_GROUP and document.kind in _VERSIONED
+# The parts of an object that a verdict covers, and those that only a server judges.
+JUDGED = ("metadata", "priority", "group", "field names", "required fields", "selectors", "restart policies")
+NOT_JUDGED = ("values of other fields", "quotas", "permissions", "other webhooks")
+
+
+def admission_document(results: Sequence[AdmissionResult], notes: InputNotes) -> dict[str, Any]:
+    """Return the report's JSON contract."""
+    return document(
+        "AdmissionReport",
+        results=[result.as_json() for result in results],
+        skippedFiles=msgspec.to_builtins(notes.skipped),
+        duplicates=msgspec.to_builtins(notes.duplicates),
+        judged=list(JUDGED),
+        notJudged=list(NOT_JUDGED),
+    )
+
+
+def admission_table(results: Sequence[AdmissionResult], profile: Profile, layout: Layout) -> str:
+    """Return the report in the layout's width."""
+    rows = [
+        (
+            visible(str(result.ref)),
+            "allowed" if result.verdict.allowed else "REFUSED",
+            str(result.verdict.code),
+            visible(changes(result.verdict)),
+        )
+        for result in results
     ]
-    native += [
-        ref.apiVersion
-        for index in (cluster.state.groups, cluster.state.workloads)
-        for ref in (each.ref for each in index.values())
-        if ref.group == NATIVE_GROUP
-    ]
-    if (proven := proven_minor(native)) is None:
-        return f"1.{max(WORKLOAD_VERSIONS)}"
-    minor, why = proven
-    say(f"podium: Kubernetes {minor} ({why})")
-    return minor
+    layout.columns(("OBJECT", "VERDICT", "CODE", "CHANGES"), rows)
+    refused = [result for result in results if not result.verdict.allowed]
+    if refused:
+        layout.heading("Refused")
+    for result in refused:
+        _refusal(layout, result)
+    warned = [(result.ref, warning) for result in results for warning in result.verdict.warnings]
+    if warned:
+        layout.heading("Warnings")
+    for ref, warning in warned:
+        layout.paragraph(f"{ref}: {warning}", hang="  ", style="warning")
+    layout.lines.append("")
+    verdicts = f"{len(results) - len(refused)} allowed, {len(refused)} refused"
+    judged_by = f"Kubernetes {named(profile.minor)}, rules {profile.rules}"
+    layout.paragraph(f"{count(len(results), 'object')}: {verdicts}. {judged_by}.", style="bold")
+    layout.paragraph(f"Judged: {listed(JUDGED)}. Not judged: {listed(NOT_JUDGED)}.")
+    return layout.text()
 
 
-def _chosen(documents: Iterable[Document], *, strict: bool) -> tuple[list[Document], dict[str, int]]:
-    """Return the objects that rules apply to, and the counts of the others by kind."""
-    chosen: list[Document] = []
-    skipped: dict[str, int] = {}
-    for document in documents:
-        header = {"apiVersion": document.apiVersion, "kind": document.kind}
-        known = has_rules(header) or makes_pods(header) or is_removed(header)
-        if known or (document.apiVersion, document.kind) == NAMESPACE:
-            chosen.append(document)
-        elif document.kind.endswith("List"):
-            continue  # An empty List.
-        elif strict:
-            raise document.error(f"no rules for {document.apiVersion} {document.kind} (--strict)")
-        else:
-            name = f"{document.apiVersion} {document.kind}"
-            skipped[name] = skipped.get(name, 0) + 1
-    return chosen, skipped
+def _refusal(layout: Layout, result: AdmissionResult) -> None:
+    for line in f"{result.ref}: {result.verdict.message}".splitlines():
+        layout.paragraph(line, hang="  ", style="error")
+    for finding in result.verdict.findings:
+        if _drops(finding.rule):
+            continue
+        # The verdict has the message of one finding only.
+        message = "" if finding.message in result.verdict.message else f"{finding.message}. "
+        text = f"{message}{finding.fix}"
+        layout.paragraph(f"{finding.field}: {text}" if finding.field else text, indent="  ", hang="  ")
 
 
-def _last_of_each(documents: Iterable[Document], notes: InputNotes, *, strict: bool) -> list[Document]:
-    """Return the documents without those that a later one of the same name replaces, which are noted.
+def _drops(rule: str) -> bool:
+    return rule in (UNKNOWN_FIELD.rule.id, DROPPED.rule.id)
 
-    Raises ReadError for such a document if `strict`.
-    """
-    last: dict[Identity | int, Document] = {}
-    for number, document in enumerate(documents):
-        ref = _named(document)
-        before = last.pop(identity_of(ref), None) if ref is not None else None
-        if ref is not None and before is not None:
-            note_duplicate(ref, before.origin, document, notes, strict=strict)
-        last[identity_of(ref) if ref is not None else number] = document
-    return list(last.values())
+
+def changes(verdict: Verdict) -> str:
+    """Return the changes of admission: fields that were set, dropped, or are unknown to the server."""
+    parts = []
+    written = {operation["path"]: operation["value"] for operation in verdict.patch}
+    for path, value in written.items():
+        if path in ("/spec", "/spec/priorityClassName") and "/spec/priority" in written:
+            continue
+        field = path.removeprefix("/").replace("/", ".")
+        shown = value if isinstance(value, str | int) else msgspec.json.encode(value).decode()
+        parts.append(f"{field}: {shown}{_class_note(verdict, path)}")
+    if verdict.allowed:
+        parts += [f"{finding.field} dropped" for finding in verdict.findings if _drops(finding.rule)]
+    return "; ".join(parts)
+
+
+def _class_note(verdict: Verdict, path: str) -> str:
+    if path != "/spec/priority" or verdict.admitted is None:
+        return ""
+    name = verdict.admitted["spec"].get("priorityClassName")
+    return f" (class {name})" if name else " (no class)"

@@ -15,25 +15,27 @@ from typing import NamedTuple
 import click
 import msgspec
 
+from podium.answers import audit
+from podium.answers.audits.baseline import Triage, baseline_of
+from podium.answers.audits.report import API_VERSION, AuditReport, AuditSummary
+from podium.answers.audits.run import MINORS, check_rules
 from podium.api.claims import AUDIT_READS
 from podium.api.findings import Finding
-from podium.api.minors import planned_note
 from podium.api.reads import Kind
 from podium.api.times import written
-from podium.audit.baseline import Triage, baseline_of
-from podium.audit.report import API_VERSION, AuditReport, AuditSummary
-from podium.audit.run import MINORS, audit, choose_minor
 from podium.cli import inputs, kubeoptions, options
 from podium.cli.config.foundfile import choose_config
 from podium.cli.main import EXIT_FINDINGS, examples
+from podium.cli.options import option_errors
 from podium.cli.render.context import Context, FindingLocation
 from podium.cli.render.formats import FORMATS, render
 from podium.cli.render.output import Output, deliver, output_options, terminal
 from podium.cli.render.pictures.clustermap import ClusterMap, cluster_map
 from podium.documents.load import Loaded, Origins, collector_paused
+from podium.documents.reading import ClusterReading, source_words
 from podium.documents.sources import InputFiles, read_documents
 from podium.errors import PodiumError
-from podium.rules.audit.table import RULES, unknown_rule
+from podium.rules.audit.table import RULES
 from podium.rules.rule import Rule
 from podium.stderr import say
 from podium.version import VERSION
@@ -104,7 +106,8 @@ def command(
     failed. All formats give the same exit code. Ctrl-C ends --watch with the exit code of its last report.
     """
     judge = AuditRun(select, ignore, kubernetes)
-    judge.validate_rules()
+    with option_errors({}):
+        check_rules(select, ignore)
     before, after = InputFiles(), files
     if diff is not None:
         before, after = files._replace(names=diff[:1]), files._replace(names=diff[1:])
@@ -118,7 +121,7 @@ def command(
     inputs.stdin_once([*before.names, *after.names, *filter(None, (baseline, triage_file))])
     triage = _triage(triage_file)
     if diff is not None:
-        old = judge.report(inputs.load(before, kube, reads=AUDIT_READS), Triage())
+        old = judge.report(inputs.load(before, kube, reads=AUDIT_READS), before, Triage())
         _say_minor(old, diff[0])
         triage = msgspec.structs.replace(triage, baseline=baseline_of(old, diff[0]))
     elif baseline is not None:
@@ -153,7 +156,7 @@ class ReportPrinter:
     def show(self, loaded: Loaded) -> None:
         """Audit a reading and print the report. Raises PodiumError."""
         triage = msgspec.structs.replace(self._triage, today=_today())
-        report = self._judge.report(loaded, triage)
+        report = self._judge.report(loaded, self._files, triage)
         before, self.report = self.report, report
         if before is not None and _outcome(before) == _outcome(report):
             return
@@ -190,12 +193,6 @@ class AuditRun(NamedTuple):
     ignore: Collection[str]
     kubernetes: str | None
 
-    def validate_rules(self) -> None:
-        """Raise click.UsageError for a rule that does not exist."""
-        for option, ids in (("--select", self.select), ("--ignore", self.ignore)):
-            for complaint in filter(None, map(unknown_rule, ids)):
-                raise click.UsageError(f"{option}: {complaint}")
-
     def rules(self, triage: Triage) -> list[Rule]:
         """Return the requested rules with their configured severities."""
         return [
@@ -204,26 +201,11 @@ class AuditRun(NamedTuple):
             if (not self.select or rule.id in self.select) and rule.id not in self.ignore
         ]
 
-    def report(self, loaded: Loaded, triage: Triage) -> AuditReport:
+    def report(self, loaded: Loaded, files: InputFiles, triage: Triage) -> AuditReport:
         """Return the audit of the input. Raises click.UsageError if nothing was read that it looks at."""
-        objects = inputs.object_counts(loaded, "podium audit")
-        minor, chosen_by = _minor(self.kubernetes, loaded)
-        with collector_paused(), loaded.origins.placed():
-            report = audit(
-                loaded.state,
-                kubernetes=minor,
-                chosen_by=chosen_by,
-                objects=objects,
-                skipped=loaded.skipped,
-                select=self.select,
-                ignore=self.ignore,
-                namespace=loaded.scope.namespace,
-                selector=loaded.scope.selector,
-                triage=triage,
-            )
-        notes = {"skippedFiles": loaded.notes.skipped, "duplicates": loaded.notes.duplicates}
-        summary = msgspec.structs.replace(report.summary, **notes)
-        return msgspec.structs.replace(report, summary=summary)
+        inputs.check_read(loaded, "podium audit")
+        cluster = ClusterReading(loaded, source_words(files, loaded), datetime.now(UTC))
+        return audit(cluster, chosen_by="set by --kubernetes", triage=triage, **self._asdict())
 
 
 def _config(option: str | None) -> str | None:
@@ -263,7 +245,7 @@ def _context(files: InputFiles, loaded: Loaded, rules: Sequence[Rule], output: O
     width, colour = terminal(to_file=output.file is not None)
     return Context(
         rules=rules,
-        input=inputs.source(files, loaded),
+        input=source_words(files, loaded),
         place=_places(files.names, loaded.origins),
         version=VERSION,
         made=written(datetime.now(UTC)),
@@ -278,14 +260,6 @@ def _map(loaded: Loaded) -> ClusterMap | None:
     """Return the map of a whole cluster; a part of one would show used accelerators as free."""
     whole = not loaded.scope.partial and not {Kind.POD, Kind.NODE} & loaded.state.unread.keys()
     return cluster_map(loaded.state) if whole else None
-
-
-def _minor(asked: str | None, loaded: Loaded) -> tuple[str, str]:
-    """Return the minor to audit for, and how it was chosen: the option, the API server, else the kubelets."""
-    minor, how = (
-        (asked, "set by --kubernetes") if asked is not None else choose_minor(loaded.state, loaded.server)
-    )
-    return minor, f"{how}{planned_note(MINORS[minor])}"
 
 
 def _places(filenames: Sequence[str], origins: Origins) -> Callable[[Finding], FindingLocation | None]:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from podium.answers.audits.run import MINORS, choose_minor
 from podium.api.reads import Kind
-from podium.audit.run import MINORS, choose_minor
 from podium.cli import inputs, kubeoptions
 from podium.cli.live import ask_live
 from podium.cli.main import EXIT_FINDINGS, examples
@@ -21,6 +21,7 @@ from podium.cli.render.migrate_table import migrate_table
 from podium.cli.render.output import Output, output_options, write_manifests
 from podium.cli.render.text import IN_WIDE
 from podium.documents.load import NOT_SERVED
+from podium.documents.reading import source_words
 from podium.errors import PodiumError
 from podium.ops.migrate import Api, Migration, MigrationState, plan_migration, target_version
 
@@ -86,7 +87,7 @@ def command(
             msgspec.structs.replace(each, **done[each.object]._asdict()) if each.object in done else each
             for each in items
         ]
-    source = inputs.source(files, loaded)
+    source = source_words(files, loaded)
     table = functools.partial(migrate_table, items, target=target, source=source, folder=output_dir)
     whole = document("MigrationReport", target=target, items=msgspec.to_builtins(items))
     output.report(table, lambda: whole, IN_WIDE)

@@ -9,11 +9,11 @@ import sys
 import click
 import msgspec
 
+from podium.answers.audits.run import MINORS, choose_minor
 from podium.api import v1alpha1
 from podium.api.claims import AUDIT_READS
 from podium.api.minors import minor_of, planned_note
 from podium.api.reads import Kind
-from podium.audit.run import MINORS, choose_minor
 from podium.cli import inputs, kubeoptions, options
 from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.render.data import document
@@ -21,6 +21,7 @@ from podium.cli.render.output import Output, output_options, write_manifests
 from podium.cli.render.preflight_table import preflight_table
 from podium.cli.render.text import IN_WIDE
 from podium.documents.load import collector_paused
+from podium.documents.reading import source_words
 from podium.errors import PodiumError
 from podium.ops.preflight import PreflightPlan, preflight
 from podium.stderr import say
@@ -74,7 +75,7 @@ def command(
     the command failed. All formats give the same exit code.
     """
     loaded = inputs.load(files, kube, reads=AUDIT_READS, keep=(Kind.POD_GROUP, Kind.WORKLOAD))
-    inputs.object_counts(loaded, "podium preflight")
+    inputs.check_read(loaded, "podium preflight")
     minor, chosen_by = _current(current, target, loaded)
     if note := planned_note(MINORS[target]):
         say(f"podium: Kubernetes {target}{note}")
@@ -97,7 +98,7 @@ def command(
         "skippedFiles": msgspec.to_builtins(loaded.notes.skipped),
         "duplicates": msgspec.to_builtins(loaded.notes.duplicates),
     }
-    table = functools.partial(preflight_table, report, inputs.source(files, loaded))
+    table = functools.partial(preflight_table, report, source_words(files, loaded))
     output.report(table, lambda: document("PreflightReport", **body), IN_WIDE)
     if report.breaks:
         sys.exit(EXIT_FINDINGS)

@@ -1,6 +1,7 @@
 """`podium scheduler`: schedule gangs and preempt as workloads, beside kube-scheduler, until stopped."""
 
-from typing import Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -13,6 +14,11 @@ from podium.cli.config.processoptions import (
     process_options,
 )
 from podium.cli.main import examples
+from podium.documents.sources import STDIN_NAME
+
+if TYPE_CHECKING:
+    from podium.planner.settings import LiveSettings
+    from podium.schedulerplugin.live.switch import SettingsSource
 
 
 class _RateType(click.ParamType[int | Literal["unlimited"]]):
@@ -68,10 +74,25 @@ def command(
     probes = process.listen()
     import uvloop  # noqa: PLC0415 - `--help` does not need it
 
-    from podium.cli.config.schedulerfile import source  # noqa: PLC0415 - as above
     from podium.runtime.manager import ManagerOptions  # noqa: PLC0415 - as above
     from podium.schedulerplugin.live.process import run  # noqa: PLC0415 - as above
 
     options = ManagerOptions(process.kubeconfig, process.context, probes, **election._asdict())
     settings = source(config, evictions_per_minute)
     uvloop.run(run(options, settings, log.logger()))
+
+
+def source(path: str | None, evictions: int | Literal["unlimited"] | None = None) -> "SettingsSource":
+    """Return the source of settings: a file, or none; `evictions` (a minute) override the file."""
+    from podium.answers.schedulerfile import SchedulerModel  # noqa: PLC0415 - `--help` does not need it
+    from podium.documents.configfile import read_config  # noqa: PLC0415 - as above
+    from podium.planner.settings import LiveSettings  # noqa: PLC0415 - as above
+    from podium.schedulerplugin.live.switch import SettingsSource  # noqa: PLC0415 - as above
+
+    def read() -> "LiveSettings":
+        settings = LiveSettings() if path is None else read_config(path, SchedulerModel).settings()
+        if evictions is None:
+            return settings
+        return settings._replace(evictions_a_minute=None if evictions == "unlimited" else evictions)
+
+    return SettingsSource(read, None if path is None or path == STDIN_NAME else Path(path))

@@ -1,24 +1,20 @@
 """`podium why`: why a pod or group waits, its effective priority, and what evicted it.
 
-podium.cli.whyanswer computes the answer from values. This module reads, and shows the result.
+podium.answers computes the answer from values. This module reads, and shows the result.
 """
 
 import functools
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import click
 
 from podium.cli import inputs, kubeoptions, naming
 from podium.cli.main import examples
+from podium.cli.options import option_errors
 from podium.cli.render.data import as_builtins, document
 from podium.cli.render.output import Output, output_options
-from podium.cli.whyanswer import WhyQuery, draft_account, explain_query, not_found_message, placed_query
-from podium.documents.load import collector_paused
-from podium.errors import PodiumError
-
-if TYPE_CHECKING:
-    from podium.cli.whyinput import WhyData
+from podium.cluster.reader import Name
+from podium.documents.reading import ClusterReading, every_namespace
 
 
 @click.command(
@@ -64,37 +60,38 @@ def command(
         raise click.UsageError("Name one pod or group, such as pod team-a/trainer or pod/trainer -n team-a.")
     named = naming.Naming(within, tenant, kube, live=not files.names).full(kind, name or named_so)
     inputs.stdin_once([*files.names, config or ""])
-    question = WhyQuery(kind, named, config, tenant, live=not files.names)
-    read = _read(question, files, kube)
-    question = placed_query(question, read)
-    with collector_paused(), read.near.origins.placed():
-        account = explain_query(question, read, datetime.now(UTC)).account
-    if account is None:
-        raise PodiumError(not_found_message(question, read))
-    from podium.cli.render.why_table import why_table  # noqa: PLC0415 - numpy, as below
+    cluster, settings = _read(kind, named, tenant, files, kube), inputs.settings_of_file(config)
+    from podium.answers import why  # noqa: PLC0415 - numpy takes 0.1 s to import
+    from podium.cli.render.why_table import why_table  # noqa: PLC0415 - as above
 
-    now = datetime.now(UTC) if question.live else None
+    with option_errors({kind: f"{kind}: {{}}"}):
+        account = why(cluster, named, kind, settings=settings, tenant=tenant).account
+    now = datetime.now(UTC) if cluster.live else None
     output.report(
         functools.partial(why_table, account, now), lambda: document("WhyReport", **as_builtins(account))
     )
 
 
-def _read(question: WhyQuery, files: inputs.InputFiles, kube: kubeoptions.KubeOptions) -> "WhyData":
+def _read(
+    kind: str, name: Name, tenant: str | None, files: inputs.InputFiles, kube: kubeoptions.KubeOptions
+) -> ClusterReading:
     """Return the content of files, or the needed part of a cluster. Raises PodiumError."""
-    from podium.cli import whyinput  # noqa: PLC0415 - numpy, as below
-    from podium.why import explain  # noqa: PLC0415 - as above
+    from podium.answers.accounts import explain  # noqa: PLC0415 - numpy, as above
+    from podium.answers.accounts.answer import WhyQuery, draft_account  # noqa: PLC0415 - as above
+    from podium.cli import whyinput  # noqa: PLC0415 - as above
 
     if files.names:
         return whyinput.from_files(files, kube.scope_of_files())
+    query = WhyQuery(kind, name, tenant=tenant)
 
-    def others(read: "WhyData") -> set[str]:
-        account = draft_account(question, read._replace(known=lambda _namespace: True), datetime.now(UTC))
-        return explain.namespaces(account) if account is not None and question.tenant is None else set()
+    def others(read: ClusterReading) -> set[str]:
+        account = draft_account(query, read._replace(known=every_namespace))
+        return explain.namespaces(account) if account is not None and tenant is None else set()
 
-    def whole(read: "WhyData") -> bool:
-        account = draft_account(question, read, datetime.now(UTC))
+    def whole(read: ClusterReading) -> bool:
+        account = draft_account(query, read)
         if account is None:
             return False
-        return explain.wants_room(account) or (question.tenant is None and explain.unnamed(account))
+        return explain.wants_room(account) or (tenant is None and explain.unnamed(account))
 
-    return whyinput.from_cluster(kube._replace(namespace=question.name[0]), whyinput.Asks(others, whole))
+    return whyinput.from_cluster(kube._replace(namespace=name[0]), whyinput.Asks(others, whole))

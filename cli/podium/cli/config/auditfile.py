@@ -19,9 +19,9 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
+from podium.answers.audits.baseline import Ignore, Triage
 from podium.api.findings import Severity
-from podium.audit.baseline import Ignore, Triage
-from podium.cli.config.configfile import Strict, read_config
+from podium.documents.configfile import Strict, read_config
 from podium.rules.audit.table import unknown_rule
 
 # date.fromisoformat also accepts 20270131 and 2027-W05-1, which RFC 3339 does not.

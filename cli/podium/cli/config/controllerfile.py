@@ -10,9 +10,9 @@ from typing import Literal
 
 import pydantic
 
-from podium.cli.config.configfile import Strict, read_config
 from podium.controllers.divergence import Write
 from podium.controllers.manager import Rules
+from podium.documents.configfile import Strict, read_config
 
 
 class ControllerModel(Strict):

@@ -18,7 +18,7 @@ from typing import Annotated, Literal
 import pydantic
 
 from podium.api.groups import RESERVED
-from podium.cli.config.configfile import Strict, node_label, read_config, unquoted
+from podium.documents.configfile import Strict, node_label, read_config, unquoted
 from podium.rules.podiumrules import CLASS_RULES, OWN_RULES
 from podium.rules.policy import Allowance, Policy, RuleLevel
 

@@ -1,6 +1,6 @@
 """The configuration file of `podium whatif` for preemption, beside its flags; docs/whatif.md explains it.
 
-An absent field has the value of the answering scheduler (`podium.cli.config.schedulersettings`).
+An absent field has the value of the answering scheduler (`podium.answers.schedulersettings`).
 
 apiVersion: config.podium.dev/v1
 kind: WhatIfConfiguration
@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 
 import pydantic
 
-from podium.cli.config.configfile import Strict, read_config
-from podium.cli.config.resourceweights import ResourceWeights, weights_of
+from podium.answers.schedulerfile import ResourceWeights, weights_of
+from podium.documents.configfile import Strict, read_config
 from podium.planner.scores import Strategy
 from podium.planner.settings import Budgets, DivergencePolicy, Settings
 

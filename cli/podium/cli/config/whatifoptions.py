@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import click
 
+from podium.answers.whatifreport import MOST_DOMAINS
 from podium.cli import kubeoptions, naming, options
-from podium.cli.render.whatif_words import MOST_DOMAINS
 from podium.documents.scope import Scope
 from podium.planner.semantics import Semantics
 from podium.text import listed

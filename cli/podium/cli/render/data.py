@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 
 from podium import jsontext
-from podium.audit.report import API_VERSION, AuditReport
-from podium.cli.render.whatif_words import WhatIf
+from podium.answers.audits.report import API_VERSION, AuditReport
+from podium.answers.whatifreport import WhatIf
 from podium.documents.yamlwriter import dump_all
 from podium.text import json_visible
 

@@ -7,12 +7,13 @@ harm, and what becomes free there.
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from podium.answers.whatifreport import Basis
 from podium.api.podrequests import is_device
 from podium.cli.render.data import as_builtins, document
 from podium.cli.render.html import section, table, text, whole
 from podium.cli.render.text import Layout
 from podium.cli.render.threat import amount
-from podium.cli.render.whatif_words import Basis, PageOrigin, caveats, harm_words, rules_line
+from podium.cli.render.whatif_words import PageOrigin, caveats, harm_words, rules_line
 from podium.planner.preemption.emptying import Defragmentation, DomainMoves, Freeing, UnitMove
 from podium.text import accelerator_time, count, some, visible
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from podium.audit.report import AuditReport
+from podium.answers.audits.report import AuditReport
 from podium.cli.render.context import Context
 from podium.cli.render.data import as_text, audit_document
 from podium.cli.render.github import render_github

@@ -6,8 +6,8 @@ toolkit, and no text from the input is outside a command.
 
 from pathlib import PurePath
 
+from podium.answers.audits.report import AuditReport, NotChecked
 from podium.api.findings import Finding, Severity
-from podium.audit.report import AuditReport, NotChecked
 from podium.cli.render.context import Context
 from podium.cli.render.words import aside_lines, headline
 from podium.text import visible

@@ -8,8 +8,8 @@ build.
 from collections.abc import Mapping
 from html import escape
 
+from podium.answers.audits.report import AuditReport
 from podium.api.findings import Finding
-from podium.audit.report import AuditReport
 from podium.cli.render.context import Context, RuleFindings, by_rule
 from podium.cli.render.words import headline
 from podium.text import visible

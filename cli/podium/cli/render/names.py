@@ -5,10 +5,10 @@ Like kubectl's, a line has no namespace. With several namespaces in one report, 
 
 from collections.abc import Iterable
 
+from podium.answers.audits.report import AuditReport
+from podium.answers.whatifreport import WhatIf
 from podium.api.findings import ObjectRef
-from podium.audit.report import AuditReport
 from podium.cli.render.context import Context
-from podium.cli.render.whatif_words import WhatIf
 from podium.text import visible
 
 

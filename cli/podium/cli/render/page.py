@@ -7,8 +7,7 @@ opens at once.
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from podium.api.findings import Finding
-from podium.audit.report import (
+from podium.answers.audits.report import (
     AuditReport,
     AuditSummary,
     BlockedShare,
@@ -17,6 +16,7 @@ from podium.audit.report import (
     IgnoredFinding,
     IgnoreShare,
 )
+from podium.api.findings import Finding
 from podium.cli.render.context import Context, RuleFindings, by_rule
 from podium.cli.render.html import (
     Cell,

@@ -12,8 +12,8 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
 
+from podium.answers.audits.report import AuditReport, NotChecked
 from podium.api.findings import Finding, ObjectRef, Severity
-from podium.audit.report import AuditReport, NotChecked
 from podium.cli.render.context import Context, by_rule
 from podium.cli.render.data import as_json
 from podium.cli.render.words import headline

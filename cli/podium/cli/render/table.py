@@ -6,8 +6,7 @@ first entries (the worst or largest) with a count of the rest. Even 10,000 findi
 
 from collections.abc import Sequence
 
-from podium.api.findings import Finding
-from podium.audit.report import (
+from podium.answers.audits.report import (
     AuditReport,
     AuditSummary,
     BlockedShare,
@@ -16,6 +15,7 @@ from podium.audit.report import (
     IgnoreShare,
     NotChecked,
 )
+from podium.api.findings import Finding
 from podium.cli.render.context import Context, RuleFindings, by_rule
 from podium.cli.render.text import IN_WIDE, Layout
 from podium.cli.render.words import (

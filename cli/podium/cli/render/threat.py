@@ -7,11 +7,12 @@ protection.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from podium.answers.whatifreport import Basis
 from podium.api.times import written_at
 from podium.cli.render.data import document
 from podium.cli.render.html import section, table, text, whole
 from podium.cli.render.text import Layout
-from podium.cli.render.whatif_words import Basis, PageOrigin, caveats, rules_line
+from podium.cli.render.whatif_words import PageOrigin, caveats, rules_line
 from podium.planner.threat import BudgetCharge, ExemptPod, NodeRoom, Threat
 from podium.text import count, some
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
+from podium.answers.whatifreport import WhatIf
 from podium.api.findings import Finding
 from podium.cli.render.html import finding_item, first_of, section, table, text, tiles, whole
+from podium.cli.render.pictures.planpicture import plan_picture
 from podium.cli.render.pictures.sections import plan_section
 from podium.cli.render.whatif_words import (
     PageOrigin,
-    WhatIf,
     caveats,
     domain_words,
     domains_heading,
@@ -61,7 +62,7 @@ def plan_sections(report: WhatIf, *, named: Callable[[UnitVerdict], str] = _name
     plan, spared = report.plan, "Spared units, and why"
     return [
         _workloads(report.workloads),
-        plan_section(report.picture),
+        plan_section(plan_picture(*report.drawn)) if report.drawn is not None else "",
         _topology(plan.topology),
         _domain(plan),
         _units("victims", "Victims", "Preempted units, and why", plan.victims, named),

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
+from podium.answers.whatifreport import WhatIf
 from podium.api.findings import Finding
 from podium.cli.render.text import Layout
 from podium.cli.render.whatif_words import (
-    WhatIf,
     caveats,
     domain_words,
     domains_heading,

@@ -7,10 +7,8 @@ alternative. Every name in them comes from outside, so a format escapes these se
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from podium.api.membership import GroupKey
-from podium.cli.render.pictures.planpicture import PlanPicture
+from podium.answers.whatifreport import GOOD, Basis, WhatIf
 from podium.cli.render.words import amounts
-from podium.cluster.reader import Target
 from podium.planner.preemption.outcome import (
     DomainVerdict,
     HarmLevel,
@@ -27,8 +25,6 @@ from podium.text import accelerator_time, count, listed, some
 
 # Maximum number of priorities in the harm line; lower ones are added up.
 _LEVELS = 3
-# The topology domains that are compared for one group, unless another number is asked for.
-MOST_DOMAINS = 10
 
 SEMANTICS: Mapping[Semantics, str] = {
     Semantics.KEP: "KEP-5710 as Podium's scheduler implements it",
@@ -52,25 +48,6 @@ _OUTCOMES_OF_ALL: Mapping[Outcome, str] = {
     Outcome.NOT_ELIGIBLE: "are not all eligible",
     Outcome.NOT_JUDGED: "cannot all be judged",
 }
-GOOD = (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
-
-
-class Basis(NamedTuple):
-    """The basis of an answer: the semantics and the time, each with how it was chosen, and the input.
-
-    `unknown` lists the kinds that were not in the input, each with the reason. `settings` is a sentence with
-    the settings and their source; empty for kube-scheduler's rules. `approximation` is a sentence on a
-    scheduler whose rules are not known, or empty.
-    """
-
-    semantics: Semantics
-    rules_why: str
-    now: str
-    now_why: str
-    input: str
-    unknown: Sequence[str] = ()
-    settings: str = ""
-    approximation: str = ""
 
 
 class PageOrigin(NamedTuple):
@@ -78,37 +55,6 @@ class PageOrigin(NamedTuple):
 
     version: str
     made: str
-
-
-class Most(NamedTuple):
-    """The largest numbers of replicas that fit, without and with preemption."""
-
-    without_preemption: int
-    with_preemption: int
-
-
-class WhatIf(NamedTuple):
-    """A plan with the additional data for its reader.
-
-    `preemptor` is a name in words. `held` are the accelerators of the victims, by resource. `workloads` are
-    the parts of a plan for several preemptors, in the order of their plans; empty for one preemptor. `most`
-    is the answer to --max. `picture` is for pages.
-    """
-
-    plan: Plan
-    preemptor: str
-    held: Mapping[str, int]
-    basis: Basis
-    workloads: Sequence[WorkloadPlan] = ()
-    most: Most | None = None
-    picture: PlanPicture | None = None
-
-
-def target_words(target: Target) -> str:
-    """Return kind and name of a preemptor: `PodGroup team-a/train`."""
-    if not isinstance(target, GroupKey):
-        return f"Pod {'/'.join(target)}"
-    return f"{target.kind} {'/'.join(target.qualified)}"
 
 
 def rules_line(basis: Basis) -> str:
@@ -124,16 +70,6 @@ def caveats(basis: Basis) -> list[str]:
     """Return sentences on what makes the answer uncertain: another scheduler, and data that it lacks."""
     unread = f"Not read and left out: {'; '.join(basis.unknown)}." if basis.unknown else ""
     return [line for line in (basis.approximation, unread) if line]
-
-
-def approximation_line(scheduler: str) -> str:
-    """Return the sentence on a scheduler whose rules are not known; empty for an empty name."""
-    if not scheduler:
-        return ""
-    return (
-        f"Approximation: the pods are for {scheduler}. Unless it is a profile of kube-scheduler, it may "
-        "place and preempt otherwise."
-    )
 
 
 def outcome_line(report: WhatIf) -> str:

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from podium.answers.accounts.model import Account, Counted, Gain, Prospect, RunState, Wait
 from podium.cli.render.text import Layout
 from podium.cli.render.why_words import departure_line, prospect_line, source_line, values, when
-from podium.why.model import Account, Counted, Gain, Prospect, RunState, Wait
 
 # Maximum lengths of the lists in the table; docs/why.md states these numbers.
 DEPARTURES = 5

@@ -7,9 +7,9 @@ from datetime import datetime
 
 import msgspec
 
+from podium.answers.accounts.model import Account, Counted, Departure, Of, Prospect
 from podium.api.meta import instant
 from podium.text import count, listed, some
-from podium.why.model import Account, Counted, Departure, Of, Prospect
 
 _RELATIONS = {
     Of.ITSELF: "",

@@ -3,9 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from podium.api.minors import NEAREST
-from podium.api.reads import Kind
-from podium.audit.report import (
+from podium.answers.audits.report import (
     AuditSummary,
     Blocked,
     Compared,
@@ -15,6 +13,8 @@ from podium.audit.report import (
     IgnoreState,
     NotChecked,
 )
+from podium.api.minors import NEAREST
+from podium.api.reads import Kind
 from podium.text import count, listed, visible
 
 # The kinds from which blocked groups, pods and accelerators are counted.

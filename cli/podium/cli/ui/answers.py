@@ -5,89 +5,70 @@ divergences are `podium audit`. Slow results are cached as long as the reading.
 """
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from click import UsageError
-
+from podium.answers import audit, whatif, why
+from podium.answers.accounts.answer import ProspectPlan, WhyAnswer, WhyQuery, account_input
+from podium.answers.accounts.explain import explain_target, state_of
+from podium.answers.accounts.model import RunState, Wait
+from podium.answers.assumptions import Choices, by_scheduler, choose_rules, not_known
+from podium.answers.audits.report import AuditReport
+from podium.answers.plans import Addition, report_of, threats
+from podium.answers.schedulersettings import OverridingSettings
+from podium.answers.targets import find_group, parse_name
+from podium.answers.whatifreport import Basis, WhatIf
 from podium.api.events import Event
-from podium.api.findings import ObjectRef
 from podium.api.membership import GroupKey, membership
 from podium.api.podclaims import entry_claims
 from podium.api.podrequests import devices
 from podium.api.reads import Kind
 from podium.api.records import RecordedPlan
 from podium.api.schedulable import Schedulable
-from podium.audit.report import AuditReport
-from podium.audit.run import audit, choose_minor
-from podium.cli import whatifinput
-from podium.cli.config.schedulersettings import OverridingSettings
-from podium.cli.naming import full_name
 from podium.cli.render.pictures.clustermap import ClusterMap, cluster_map
-from podium.cli.render.whatif_words import Basis, WhatIf
 from podium.cli.ui.census import STATES, Census, CensusRow, census
 from podium.cli.ui.diverging import ABOUT
 from podium.cli.ui.history import newest_first
 from podium.cli.ui.one import Member, Related
-from podium.cli.ui.planning import Form, PlanAnswer
-from podium.cli.whatifinput import Assumptions, PlanTime, assume, by_scheduler
-from podium.cli.whatifplan import PlanInput, report, report_of
-from podium.cli.whyanswer import (
-    ProspectPlan,
-    WhyAnswer,
-    WhyQuery,
-    account_input,
-    explain_query,
-    not_found_message,
-)
-from podium.cli.whyinput import WhyData
+from podium.cli.ui.planning import Form, PlanAnswer, form_errors
 from podium.cluster.helddevices import held_devices
 from podium.cluster.reader import ClusterReader, Name, Target, group_of
 from podium.cluster.state import ClusterState as Index
-from podium.documents.load import Loaded, collector_paused
+from podium.documents.load import collector_paused
+from podium.documents.reading import ClusterReading, Past
 from podium.documents.split import split
-from podium.errors import PodiumError
 from podium.history.records import moment_of
 from podium.history.summary import Summary, summarize
 from podium.planner.engine import Engine
+from podium.planner.semantics import Semantics
 from podium.planner.settings import Settings
-from podium.planner.threat import Threat, threat
+from podium.planner.threat import Threat
 from podium.planner.volumes import claims_of
 from podium.rules.audit.survey import topmost_owners
-from podium.why.disruptions import Past
-from podium.why.explain import explain_target, state_of
-from podium.why.model import RunState, Wait
 
 # The kinds that an account or a plan depends on; every page names those that were not read.
 _FACTS = (Kind.POD_GROUP, Kind.COMPOSITE_GROUP, Kind.PRIORITY_CLASS, Kind.NODE, Kind.BUDGET)
 # For a large cluster each engine takes a hundred megabytes.
 _ENGINES = 2
-# How a value of the form was chosen, in the words of a plan.
-_CHOSEN = "set in the form"
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
 class Answers:
-    """A reading of files, or of a cluster (`live`), at a time; `source` names it in words."""
+    """The answers for a reading of files or of a cluster."""
 
-    def __init__(self, read: WhyData, at: datetime, source: str, *, live: bool) -> None:
-        self.read = read
-        self.at = at
-        self.source = source
-        self.live = live
-        self.state = read.near.state
-        # Events by namespace, for the namespaces of queries; events of files are in `read`.
+    def __init__(self, cluster: ClusterReading) -> None:
+        self.cluster = cluster
+        self.state = cluster.near.state
+        # Events by namespace, for the namespaces of queries; events of files are in the reading.
         self.events: dict[str, tuple[tuple[Event, ...], tuple[str, ...]]] = {}
-        self._rules_of = by_scheduler(
-            self.state, lambda target: whatifinput.choose_rules(None, target, self.read.near, live=self.live)
-        )
+        self._rules_of = by_scheduler(self.state, lambda target: choose_rules(cluster, target, Choices()))
         # Making an engine takes seconds.
         self._engines = functools.lru_cache(_ENGINES)(functools.partial(Engine, self.state))
 
     @functools.cached_property
     def unknown(self) -> tuple[str, ...]:
         """Return the kinds that every page lacks, each with the reason."""
-        return tuple(whatifinput.not_known(self.read.near, _FACTS))
+        return tuple(not_known(self.cluster.near, _FACTS))
 
     @functools.cached_property
     def census(self) -> Census:
@@ -99,7 +80,7 @@ class Answers:
     def map(self) -> ClusterMap | None:
         """Return the map of the cluster; None for a part of one, which would show used resources as free."""
         with collector_paused():
-            return cluster_map(self.state) if self.read.whole is not None else None
+            return cluster_map(self.state) if self.cluster.whole is not None else None
 
     def named(self, *states: RunState) -> list[str]:
         """Return the names of groups and lone pods in some states, in order."""
@@ -108,28 +89,18 @@ class Answers:
     @functools.cached_property
     def divergences(self) -> AuditReport:
         """Return the audit's findings on priorities that differ. Raises PodiumError."""
-        loaded = self.read.near
-        minor, chosen_by = choose_minor(loaded.state, loaded.server)
-        with collector_paused(), loaded.origins.placed():
-            return audit(
-                loaded.state,
-                kubernetes=minor,
-                chosen_by=chosen_by,
-                select=[rule.id for rule in ABOUT],
-                namespace=loaded.scope.namespace,
-                selector=loaded.scope.selector,
-            )
+        return audit(self.cluster, select=[rule.id for rule in ABOUT])
 
     @functools.cached_property
     def plans(self) -> list[RecordedPlan]:
         """Return all recorded plans, the newest first."""
-        return newest_first(self.read.past.records)
+        return newest_first(self.cluster.past.records)
 
     @functools.cached_property
     def summary(self) -> Summary:
         """Return the totals of the records."""
         times = [at for each in self.plans if (at := moment_of(each)) is not None]
-        return summarize(self.read.past.records, _EARLIEST, max(times, default=self.at))
+        return summarize(self.cluster.past.records, _EARLIEST, max(times, default=self.cluster.at))
 
     def reason(self, row: CensusRow) -> Wait | None:
         """Return the first reason why a row waits, or None if it does not wait.
@@ -139,11 +110,10 @@ class Answers:
         if row.state is not RunState.WAITING:
             return None
         target: Target = row.key if row.key is not None else (row.namespace, row.name)
-        question = self._question("group" if row.is_group else "pod", (row.namespace, row.name))
-        part = self.read._replace(
-            near=self.read.near._replace(state=self._part(target)), past=Past(), whole=None
-        )
-        account = explain_target(target, account_input(question, part, self._rules_of(target), self.at))
+        query = WhyQuery("group" if row.is_group else "pod", (row.namespace, row.name))
+        near = self.cluster.near._replace(state=self._part(target))
+        part = self.cluster._replace(near=near, past=Past(), whole=None)
+        account = explain_target(target, account_input(query, part, self._rules_of(target), self.cluster.at))
         return account.waiting[0] if account is not None and account.waiting else None
 
     def explain(self, kind: str, name: Name, clock: datetime) -> WhyAnswer:
@@ -151,21 +121,17 @@ class Answers:
 
         Raises PodiumError if there is no such object.
         """
-        read = self.read
+        cluster = self.cluster._replace(at=clock)
         if name[0] in self.events:
             events, missing = self.events[name[0]]
-            read = read._replace(past=read.past._replace(events=events), unknown=(*read.unknown, *missing))
-        question = self._question(kind, name)
-        with collector_paused(), read.near.origins.placed():
-            found = explain_query(question, read, clock, self._engine)
-        if found.account is None:
-            raise PodiumError(not_found_message(question, read))
-        return found
+            cluster = cluster._replace(
+                past=cluster.past._replace(events=events), unknown=(*cluster.unknown, *missing)
+            )
+        return why(cluster, name, kind, engine=self._engine)
 
     def report(self, planned: ProspectPlan) -> WhatIf:
         """Return the plan of an account with the additional data of `podium whatif`."""
-        basis = planned.assumed.basis(self.source)
-        return report_of(planned.plan, planned.target, self.state, basis)
+        return report_of(planned.plan, planned.target, self.state, planned.assumed, self.cluster.source)
 
     def related(self, kind: str, name: Name) -> Related:
         """Return the group and the members of a pod or group."""
@@ -176,9 +142,9 @@ class Answers:
             related = Related(group=key.qualified if key is not None else None)
             pods = [pod] if pod is not None else []
         else:
-            found = whatifinput.find_group(self.state, name)
-            related = Related(members=sorted(self._members(found), key=_order) if found is not None else ())
-            pods = list(self.state.members(found).values()) if found is not None else []
+            group = find_group(self.state, name)
+            related = Related(members=sorted(self._members(group), key=_order) if group is not None else ())
+            pods = list(self.state.members(group).values()) if group is not None else []
         return related._replace(
             owners=list(map(str, topmost_owners(self.state, pods))),
             held=held_devices((pod for pod in pods if pod.holding), self.state),
@@ -186,77 +152,32 @@ class Answers:
         )
 
     def plan(self, form: Form, clock: datetime) -> PlanAnswer:
-        """Return the plan for a form, in the cluster as it was read.
-
-        Raises PodiumError and click.UsageError.
-        """
-        loaded = self.read.near
-        whatifinput.check_whole(loaded)
-        moment = self._moment(form, clock)
-        added: Mapping[Target, ObjectRef] = {}
-        notes: tuple[str, ...] = ()
-        unplanned: Mapping[ObjectRef, str] = {}
-        with collector_paused(), loaded.origins.placed():
-            if form.manifest.strip():
-                documents = split(form.manifest.encode(errors="replace"), "the manifest")
-                expansion = whatifinput.expanded(documents, loaded, moment)
-                loaded = loaded._replace(state=loaded.state.copy())
-                expansion.apply(loaded.state)
-                added, notes = expansion.targets, expansion.notes
-                unplanned = {} if form.target else expansion.unplanned
-            targets = self._meant(form, added, loaded)
-            given = OverridingSettings("the form", form.settings) if form.chooses else None
-
-            def assumed(target: Target) -> Assumptions:
-                made = assume(target, loaded, moment, given, live=self.live, semantics=form.semantics or None)
-                return made._replace(rules=made.rules._replace(why=_CHOSEN)) if form.semantics else made
-
-            query = PlanInput(loaded.state, moment.at, by_scheduler(loaded.state, assumed), self._engine)
-            made = report(query, targets, added, lambda chosen: chosen.basis(self.source), unplanned)
-            return PlanAnswer(made, notes)
+        """Return the plan for a form, in the cluster as it was read. Raises PodiumError."""
+        notes: list[str] = []
+        with form_errors():
+            report = whatif(
+                self.cluster._replace(at=clock),
+                parse_name("target", form.target) if form.target else None,
+                added=_added(form.manifest),
+                now=form.now or None,
+                semantics=Semantics(form.semantics) if form.semantics else None,
+                settings=OverridingSettings("the form", form.settings) if form.chooses else None,
+                set_by=_set_by,
+                note=notes.append,
+                engine=self._engine,
+            )
+        return PlanAnswer(report, notes)
 
     def threat(self, kind: str, victim: str, clock: datetime) -> tuple[Threat, Basis]:
         """Return what would evict a victim: a `kind` (pod or group), or else a group or a pod of the name.
 
-        Raises PodiumError and click.UsageError.
+        Raises PodiumError.
         """
-        loaded = self.read.near
-        whatifinput.check_whole(loaded)
-        name = full_name("Running group or pod", victim)
-        is_group = whatifinput.find_group(loaded.state, name) is not None
-        target = whatifinput.find_victim(name, kind or ("group" if is_group else None), loaded.state)
-        moment = whatifinput.moment(None, loaded, clock, live=self.live)
-        assumed = assume(target, loaded, moment, live=self.live)
-        with collector_paused(), loaded.origins.placed():
-            engine = self._engine(loaded.state, assumed.chosen.settings, assumed.rules.minor)
-            found = threat(engine, target, moment.at)
-        return found, assumed.basis(self.source)
-
-    def _moment(self, form: Form, clock: datetime) -> PlanTime:
-        """Return the time of a plan. Raises PodiumError in the words of the form."""
-        try:
-            moment = whatifinput.moment(form.now or None, self.read.near, clock, live=self.live)
-        except UsageError as error:
-            raise PodiumError(error.message.replace("--now", "Time of the plan", 1)) from None
-        return moment._replace(why=_CHOSEN) if form.now else moment
-
-    def _meant(self, form: Form, added: Iterable[Target], loaded: Loaded) -> list[Target]:
-        """Return the targets of a form: a group or else a pod of the name, or all that was added."""
-        added = list(added)
-        if not form.target and not added:
-            raise PodiumError(
-                "Objects to add: none is or creates a pending pod or group. Add a workload, or name "
-                "a pending group or pod"
-            )
-        if not form.target:
-            return whatifinput.choose_targets(None, None, added, loaded.state, None)
-        name = full_name("Pending group or pod", form.target)
-        is_pod = name in loaded.state.pods and whatifinput.find_group(loaded.state, name) is None
-        pod, group = (name, None) if is_pod else (None, name)
-        return whatifinput.choose_targets(pod, group, (), loaded.state, None)
-
-    def _question(self, kind: str, name: Name) -> WhyQuery:
-        return WhyQuery(kind, name, None, None, live=self.live)
+        with form_errors():
+            name = parse_name("victim", victim)
+            is_group = find_group(self.state, name) is not None
+            cluster = self.cluster._replace(at=clock)
+            return threats(cluster, name, kind or ("group" if is_group else ""), engine=self._engine)
 
     def _engine(self, view: ClusterReader, settings: Settings, minor: int) -> Engine:
         """Return an engine for a view; the last few of this reading are cached."""
@@ -309,6 +230,18 @@ class Answers:
                 yield Member(
                     key.namespace, name, state_of(pod), pod.spec.nodeName or "", pod.spec.priority or 0
                 )
+
+
+def _added(manifest: str) -> Addition | None:
+    """Return the objects of the form; None if it has none. Raises PodiumError."""
+    if not manifest.strip():
+        return None
+    return Addition(list(split(manifest.encode(errors="replace"), "the manifest")))
+
+
+def _set_by(_field: str) -> str:
+    """Return how a field of the form was chosen, in the words of a plan."""
+    return "set in the form"
 
 
 def _order(member: Member) -> tuple[int, str]:

@@ -9,6 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from podium.answers.accounts.explain import group_state, state_of
+from podium.answers.accounts.model import RunState
 from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey, membership
 from podium.api.schedulable import Schedulable
@@ -16,8 +18,6 @@ from podium.cluster.helddevices import held_devices
 from podium.cluster.reader import ClusterReader
 from podium.groups.divergence import measure_divergence
 from podium.planner.preemption.intents import is_preempted, preempts
-from podium.why.explain import group_state, state_of
-from podium.why.model import RunState
 
 # The order of states in lists: those that may need action come first.
 STATES = (

@@ -1,6 +1,6 @@
 """The page of divergences: the audit's findings on priorities that differ, rendered as in the audit."""
 
-from podium.audit.report import AuditReport, DivergentGroup
+from podium.answers.audits.report import AuditReport, DivergentGroup
 from podium.cli.render.context import by_rule
 from podium.cli.render.html import text, tiles
 from podium.cli.render.page import findings_section, groups_section, left_out_section

@@ -8,10 +8,10 @@ from html import escape
 from typing import NamedTuple, TypeVar
 from urllib.parse import parse_qs, urlencode
 
+from podium.answers.accounts.model import RunState
 from podium.cli.render.html import text, whole
 from podium.cli.render.why_words import ago
 from podium.planner.preemption.outcome import UnitVerdict
-from podium.why.model import RunState
 
 T = TypeVar("T")
 

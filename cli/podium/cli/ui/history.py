@@ -7,6 +7,7 @@ in that case.
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from podium.answers.accounts.disruptions import named
 from podium.api.records import Party, PlanMode, PreemptionRecord, RecordedPlan, Result
 from podium.cli.render.history_table import mode_line
 from podium.cli.render.html import Cell, section, table, text
@@ -14,9 +15,9 @@ from podium.cli.render.pictures.svg import svg
 from podium.cli.render.pictures.timeline import timeline
 from podium.cli.render.words import amounts
 from podium.cli.ui.frame import Here, PageContext, object_link, page, pager, select, sliced
+from podium.documents.reading import Known
 from podium.history.summary import Summary
 from podium.text import accelerator_time, count
-from podium.why.disruptions import Known, named
 
 # Maximum number of units in a row; docs/ui.md states the number.
 UNITS = 10

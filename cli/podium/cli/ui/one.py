@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from podium.answers.accounts.model import Account, Counted, Departure, Gain, RunState, Subject, Wait
+from podium.answers.whatifreport import WhatIf
 from podium.cli.render.html import first_of, fix_markup, section, table, text
 from podium.cli.render.whatif_page import plan_sections, verdict
-from podium.cli.render.whatif_words import WhatIf
 from podium.cli.render.why_words import departure_line, source_line, values, when
 from podium.cli.render.words import amounts
 from podium.cli.ui.frame import Here, PageContext, badge, link, object_link, page, pager, sliced, unit_link
 from podium.cli.ui.threatened import PATH
 from podium.text import count, some
-from podium.why.model import Account, Counted, Departure, Gain, RunState, Subject, Wait
 
 # Maximum lengths of the lists on the page; docs/ui.md states these numbers.
 DEPARTURES = 20

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
+from podium.answers.accounts import pending, reservations
+from podium.answers.accounts.model import RunState, Wait
 from podium.cli.render.html import section, table, text, tiles
 from podium.cli.render.pictures.clustermap import ClusterMap
 from podium.cli.render.pictures.sections import map_section
@@ -12,8 +14,6 @@ from podium.cli.ui.census import STATES, Census, CensusRow, PriorityLevel
 from podium.cli.ui.frame import Here, PageContext, badge, object_link, page, pager, select, sliced
 from podium.planner.preemption.target import Blocker
 from podium.text import count, cut, listed
-from podium.why import pending, reservations
-from podium.why.model import RunState, Wait
 
 # Maximum number of priorities on the page; docs/ui.md states the number.
 LEVELS = 50

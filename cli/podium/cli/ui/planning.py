@@ -4,15 +4,17 @@ The form keeps its input, and shows errors beside it. Times, semantics and setti
 defaults.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from html import escape
 from typing import NamedTuple
 
+from podium.answers.whatifreport import WhatIf
 from podium.cli.render.html import section, text
 from podium.cli.render.whatif_page import plan_sections, verdict
-from podium.cli.render.whatif_words import SEMANTICS, WhatIf
+from podium.cli.render.whatif_words import SEMANTICS
 from podium.cli.ui.frame import Here, PageContext, complaint, named_input, page, select, unit_link
-from podium.errors import PodiumError
+from podium.errors import PodiumError, QuestionError
 from podium.planner.scores import Strategy
 from podium.planner.semantics import Semantics
 from podium.planner.settings import Budgets, DivergencePolicy, Settings
@@ -28,6 +30,14 @@ ACTION = "/whatif/plan"
 _QUESTION = """<h1>What would be preempted?</h1>
 <p>Name a group or pod that waits, or paste objects to add. The plan shows their nodes, the pods that they
 preempt, and the reasons.</p>"""
+# The error of a field of a question, in the labels of the forms.
+_ERRORS = {
+    "target": "Pending group or pod: {}",
+    "added": "Objects to add: {}, or name a pending group or pod",
+    "now": "Time of the plan: {}",
+    "victim": "Running group or pod: {}",
+    "name": "name: {}",
+}
 EMPTY = "Nothing to plan for: name a pending group or pod, or paste objects to add."
 
 
@@ -69,6 +79,15 @@ class PlanAnswer(NamedTuple):
     report: WhatIf | None = None
     notes: Sequence[str] = ()
     error: str = ""
+
+
+@contextmanager
+def form_errors() -> Iterator[None]:
+    """Convert a QuestionError of the block into a PodiumError with the label of its field."""
+    try:
+        yield
+    except QuestionError as error:
+        raise PodiumError(error.worded(_ERRORS)) from None
 
 
 def entered(fields: Mapping[str, str]) -> Form:

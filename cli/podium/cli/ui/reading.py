@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from podium.api.events import EVENT_READS
 from podium.api.schedulable import SCHEDULING_READS
-from podium.cli import inputs, whyinput
+from podium.cli import whyinput
 from podium.cli.ui.answers import Answers
 from podium.documents.scope import WHOLE, Scope
 from podium.documents.sources import STDIN_NAME, InputFiles
@@ -61,7 +61,7 @@ class Files:
             raise PodiumError("standard input can be read only once. Restart podium ui to read again")
         self._begun = True
         read = whyinput.from_files(self._files, self._scope)
-        return Answers(read, clock(), inputs.source(self._files, read.near), live=False)
+        return Answers(read._replace(at=clock()))
 
     async def add_events(self, answers: Answers, namespace: str) -> None:
         """Do nothing: their events were read with the rest."""
@@ -88,7 +88,7 @@ class LiveSource:
     async def read(self, clock: Clock) -> Answers:
         """Return the listed objects."""
         read = await whyinput.whole_cluster(self._connection, self._scope, self._watcher)
-        return Answers(read, clock(), inputs.source(InputFiles(), read.near), live=True)
+        return Answers(read._replace(at=clock()))
 
     async def add_events(self, answers: Answers, namespace: str) -> None:
         """Add the events of a namespace."""
@@ -131,7 +131,7 @@ class SourceCache:
     async def _read(self) -> Answers:
         began = self._clock()
         answers = await self.source.read(self._clock)
-        self._until = answers.at + max((answers.at - began) * KEPT_TIMES, KEPT)
+        self._until = answers.cluster.at + max((answers.cluster.at - began) * KEPT_TIMES, KEPT)
         self._answers = answers
         return answers
 

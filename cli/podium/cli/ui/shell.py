@@ -10,10 +10,9 @@ from http import HTTPStatus
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-import click
-
+from podium.answers.accounts.model import RunState
+from podium.answers.targets import parse_name
 from podium.api.times import written
-from podium.cli.naming import full_name
 from podium.cli.render.html import content_security_policy
 from podium.cli.ui import frame, threatened
 from podium.cli.ui.answers import Answers
@@ -23,13 +22,21 @@ from podium.cli.ui.guard import HEADERS, HOST, Guard, Refusal
 from podium.cli.ui.history import history
 from podium.cli.ui.one import one
 from podium.cli.ui.overview import overview
-from podium.cli.ui.planning import ACTION, EMPTY, Form, PlanAnswer, entered, planning, validate_form
+from podium.cli.ui.planning import (
+    ACTION,
+    EMPTY,
+    Form,
+    PlanAnswer,
+    entered,
+    form_errors,
+    planning,
+    validate_form,
+)
 from podium.cli.ui.reading import Clock, ClusterSource, SourceCache
 from podium.errors import PodiumError
 from podium.runtime.listener import listen
 from podium.runtime.messages import HTTPRequest, HTTPResponse, Limits, Route
 from podium.runtime.server import HTTPServer
-from podium.why.model import RunState
 
 # A form contains a manifest, percent-encoded.
 FORM_BYTES = 4 << 20
@@ -155,13 +162,18 @@ class Site:
         around = self._around(answers)
         try:
             return _page(await make(answers, here, around))
-        except (PodiumError, click.UsageError) as error:
-            return _page(frame.problem(_error_text(error), here, around), 404)
+        except PodiumError as error:
+            return _page(frame.problem(str(error), here, around), 404)
 
     def _around(self, answers: Answers) -> PageContext:
-        age = int((self._clock() - answers.at).total_seconds())
+        age = int((self._clock() - answers.cluster.at).total_seconds())
         return PageContext(
-            answers.source, written(answers.at), age, self._version, answers.live, answers.unknown
+            answers.cluster.source,
+            written(answers.cluster.at),
+            age,
+            self._version,
+            answers.cluster.live,
+            answers.unknown,
         )
 
     # Pages.
@@ -173,17 +185,17 @@ class Site:
         return diverging(answers.divergences, here, around)
 
     async def _history(self, answers: Answers, here: Here, around: PageContext) -> str:
-        missing = [each for each in answers.read.unknown if each.startswith("PreemptionRecord")]
+        missing = [each for each in answers.cluster.unknown if each.startswith("PreemptionRecord")]
         around = around._replace(unknown=missing)
-        return history(answers.plans, answers.summary, answers.read.known, here, around)
+        return history(answers.plans, answers.summary, answers.cluster.known, here, around)
 
     async def _one(self, kind: str, answers: Answers, here: Here, around: PageContext) -> str:
-        name = full_name("name", here.query.get("name", ""))
+        with form_errors():
+            name = parse_name("name", here.query.get("name", ""))
         await self._keeper.source.add_events(answers, name[0])
         explained = answers.explain(kind, name, self._clock())
-        assert explained.account is not None, "a missing object is an error"
         report = answers.report(explained.planned) if explained.planned is not None else None
-        now = self._clock() if answers.live else None
+        now = self._clock() if answers.cluster.live else None
         return one(explained.account, answers.related(kind, name), report, now, here, around)
 
     async def _whatif(self, answers: Answers, here: Here, around: PageContext) -> str:
@@ -197,8 +209,8 @@ class Site:
             try:
                 validate_form(form)
                 answer = answers.plan(form, self._clock())
-            except (PodiumError, click.UsageError) as error:
-                answer = PlanAnswer(error=_error_text(error))
+            except PodiumError as error:
+                answer = PlanAnswer(error=str(error))
         return planning(form, answer, answers.named(RunState.WAITING), here, around)
 
     async def _threats(self, answers: Answers, here: Here, around: PageContext) -> str:
@@ -208,8 +220,8 @@ class Site:
                 answer = threatened.ThreatAnswer(
                     answers.threat(here.query.get("kind", ""), name, self._clock())
                 )
-            except (PodiumError, click.UsageError) as error:
-                answer = threatened.ThreatAnswer(error=_error_text(error))
+            except PodiumError as error:
+                answer = threatened.ThreatAnswer(error=str(error))
         names = answers.named(RunState.STARTING, RunState.RUNNING)
         return threatened.threatened(answer, names, here, around)
 
@@ -231,7 +243,3 @@ def _failure_page(status: int) -> HTTPResponse:
 
 def _refusal_page(refusal: Refusal) -> HTTPResponse:
     return _page(frame.refusal(*refusal), refusal.status)
-
-
-def _error_text(error: PodiumError | click.UsageError) -> str:
-    return error.format_message() if isinstance(error, click.UsageError) else str(error)

@@ -6,9 +6,9 @@ The page of a running object links here; the form is for users who have only a n
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from podium.answers.whatifreport import Basis
 from podium.cli.render.html import section
 from podium.cli.render.threat import threat_sections, threat_verdict
-from podium.cli.render.whatif_words import Basis
 from podium.cli.ui.frame import Here, PageContext, complaint, named_input, object_link, page
 from podium.planner.threat import Threat
 

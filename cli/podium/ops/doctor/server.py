@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from podium.answers.audits.run import MINORS
 from podium.api.groups import NATIVE_GROUP
 from podium.api.minors import minor_of
 from podium.api.reads import READS
-from podium.audit.run import MINORS
 from podium.ops.doctor.check import DoctorCheck, note, ok, problem, warning
 from podium.ops.doctor.facts import DEFINITIONS, GROUPS, ClusterFacts, Document, lasting, unseen
 from podium.ops.install import MODES

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, expect
 from tests.support.browser import CONTRAST, Opened, opened
 from tests.support.render import sample
 
-from podium.audit.report import AuditReport
+from podium.answers.audits.report import AuditReport
 from podium.cli.render import page as page_module
 from podium.cli.render.formats import render
 

@@ -10,8 +10,9 @@ from tests.support.render.sample import HOSTILE
 from tests.support.whatif import sample
 from tests.unit.cli.render.test_page import Reader
 
+from podium.answers.whatifreport import WhatIf
 from podium.cli.render import whatif_page as page
-from podium.cli.render.whatif_words import PageOrigin, WhatIf
+from podium.cli.render.whatif_words import PageOrigin
 
 MADE = PageOrigin("1.0", "2026-11-21T12:00:00Z")
 REPORTS = {

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.audit.builders import owner, pod, pod_group, pods, priority_class, report
 
+from podium.answers.audits.baseline import Baseline, Ignore, Looked, Triage, baseline_of
+from podium.answers.audits.report import IgnoreState
 from podium.api.findings import Finding, ObjectRef, Severity
 from podium.api.meta import OwnerReference
-from podium.audit.baseline import Baseline, Ignore, Looked, Triage, baseline_of
-from podium.audit.report import IgnoreState
 from podium.cluster.state import Readable
 
 TODAY = date(2026, 11, 22)

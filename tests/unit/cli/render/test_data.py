@@ -6,7 +6,7 @@ import pytest
 import yaml
 from tests.support.render import sample
 
-from podium.audit.report import AuditReport
+from podium.answers.audits.report import AuditReport
 from podium.cli.render.data import as_text, audit_document
 from podium.cli.render.formats import render
 from podium.documents.split import split

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.support.render import sample
 
-from podium.audit.report import AuditReport
+from podium.answers.audits.report import AuditReport
 from podium.cli.render.data import as_text
 from podium.cli.render.formats import FORMATS, render
 from podium.cli.render.text import Layout

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.support.render import sample
 
-from podium.audit.report import AuditReport
+from podium.answers.audits.report import AuditReport
 from podium.cli.render.context import Context
 from podium.cli.render.formats import FORMATS, render
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.render import sample
 
+from podium.answers.audits.report import AuditReport
 from podium.api.findings import ObjectRef
-from podium.audit.report import AuditReport
 from podium.cli.render.formats import render
 
 SCHEMA = xmlschema.XMLSchema(str(Path(__file__).with_name("schemas") / "junit-10.xsd"))

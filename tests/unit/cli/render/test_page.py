@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 from tests.support.render import sample
 
-from podium.audit.report import AuditReport
+from podium.answers.audits.report import AuditReport
 from podium.cli.render import page
 from podium.cli.render.formats import render
 

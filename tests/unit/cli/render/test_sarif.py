@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from tests.support.render import sample
 
-from podium.audit.report import AuditReport
+from podium.answers.audits.report import AuditReport
 from podium.cli.render import sarif
 from podium.cli.render.formats import render
 from podium.cli.render.sarif import FINGERPRINT, file_uri

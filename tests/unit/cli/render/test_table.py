@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.render import sample
 
-from podium.audit.report import AuditSummary, Blocked, NotChecked
+from podium.answers.audits.report import AuditSummary, Blocked, NotChecked
 from podium.cli.render.formats import render
 from podium.cli.render.text import Layout
 from podium.cli.render.words import headline, is_all_clear

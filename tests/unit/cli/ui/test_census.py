@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from tests.support.ui.clusters import BY_SCHEDULER, answers, mixed
 from tests.support.why.objects import disrupted, group, node, pod
-from tests.unit.why.test_devices import DRIVER, held
+from tests.unit.answers.accounts.test_devices import DRIVER, held
 
+from podium.answers.accounts.model import RunState
 from podium.cli.ui.census import CensusRow
-from podium.why.model import RunState
 
 GPU = [{"name": "main", "resources": {"requests": {"cpu": "1", "nvidia.com/gpu": "4"}}}]
 GONE = {"deletionTimestamp": "2026-11-21T08:10:00Z"}

@@ -10,12 +10,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 import pytest
-from click import UsageError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.ui.clusters import AROUND, NOW, Objects, answers, mixed
 from tests.support.why.objects import group, node, party, plan, pod, record
 
+from podium.answers.accounts.model import RunState
 from podium.cli.ui import threatened
 from podium.cli.ui.answers import Answers
 from podium.cli.ui.census import Census, CensusRow
@@ -27,7 +27,6 @@ from podium.cli.ui.overview import chosen, overview
 from podium.cli.ui.planning import Form, PlanAnswer, entered, planning
 from podium.errors import PodiumError
 from podium.text import visible
-from podium.why.model import RunState
 
 VOID = frozenset(("meta", "link", "input", "br"))
 # The allowed tags of a page; hostile text could only add others.
@@ -96,7 +95,7 @@ def overview_of(made: Answers, **query: str) -> str:
 
 
 def history_of(made: Answers, **query: str) -> str:
-    return history(made.plans, made.summary, made.read.known, Here("/history", query), AROUND)
+    return history(made.plans, made.summary, made.cluster.known, Here("/history", query), AROUND)
 
 
 def one_of(made: Answers, kind: str, name: tuple[str, str], **query: str) -> str:
@@ -337,7 +336,7 @@ def test_a_running_pod_links_to_its_threats(made: Answers) -> None:
 def test_a_threat_to_a_pod_that_does_not_run_is_an_error(
     kind: str, name: str, says: str, made: Answers
 ) -> None:
-    with pytest.raises((PodiumError, UsageError), match=re.escape(says)):
+    with pytest.raises(PodiumError, match=re.escape(says)):
         made.threat(kind, name, NOW)
 
 
@@ -442,7 +441,9 @@ def test_a_manifest_is_planned_for_and_the_cluster_stays(made: Answers) -> None:
     assert answer.report.plan.outcome == "FitsAfterPreemption"
     assert [unit.name for unit in answer.report.plan.victims]
     assert len(made.state.pods) == before
-    assert made.plan(Form(manifest=one_pod), NOW).report == answer.report
+    again = made.plan(Form(manifest=one_pod), NOW).report
+    assert again is not None
+    assert again._replace(drawn=None) == answer.report._replace(drawn=None)
 
 
 @pytest.mark.parametrize(
@@ -459,9 +460,8 @@ def test_a_manifest_is_planned_for_and_the_cluster_stays(made: Answers) -> None:
     ],
 )
 def test_an_impossible_plan_is_reported(form: Form, says: str, made: Answers) -> None:
-    with pytest.raises((PodiumError, Exception), match=re.escape(says)) as failed:
+    with pytest.raises(PodiumError, match=re.escape(says)):
         made.plan(form, NOW)
-    assert isinstance(failed.value, PodiumError) or type(failed.value).__name__ == "UsageError"
 
 
 def test_the_options_count(made: Answers) -> None:

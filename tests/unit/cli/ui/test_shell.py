@@ -39,8 +39,7 @@ class Tray:
         if self.objects is None:
             raise PodiumError("pods of all namespaces cannot be read: missing permission: list pods")
         made = answers(self.objects, self._folder)
-        made.live, made.at = self.live, clock()
-        return made
+        return Answers(made.cluster._replace(live=self.live, at=clock()))
 
     async def add_events(self, answers: Answers, namespace: str) -> None:  # noqa: ARG002 - the signature of Source
         self.heard.append(namespace)

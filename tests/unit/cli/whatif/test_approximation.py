@@ -3,7 +3,8 @@
 import pytest
 from tests.support.whatif.sample import basis
 
-from podium.cli.render.whatif_words import approximation_line, caveats
+from podium.answers.assumptions import approximation_line
+from podium.cli.render.whatif_words import caveats
 
 
 @pytest.mark.parametrize("scheduler", ["volcano", "kai-scheduler", "yunikorn", "slurm-bridge", "mine"])

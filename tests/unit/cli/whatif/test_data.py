@@ -7,8 +7,8 @@ import yaml
 from tests.support.render.sample import HOSTILE
 from tests.support.whatif import sample
 
+from podium.answers.whatifreport import WhatIf
 from podium.cli.render.data import as_json, as_text, whatif_document
-from podium.cli.render.whatif_words import WhatIf
 
 KEYS = [
     "apiVersion",

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.support.calling import Podium, calling
 
+from podium.answers.assumptions import PLANNED_DEVICES
 from podium.api.schedulable import SCHEDULING_READS
-from podium.cli.whatifinput import PLANNED_DEVICES
 from podium.documents.load import (
     DEVICE_KINDS,
     NOT_FOR_DEVICES,

@@ -7,9 +7,10 @@ import pytest
 from tests.support.render.sample import HOSTILE
 from tests.support.whatif import sample
 
+from podium.answers.whatifreport import WhatIf
 from podium.cli.render import whatif_table as table
 from podium.cli.render.text import Layout
-from podium.cli.render.whatif_words import WhatIf, harm_line, outcome_line
+from podium.cli.render.whatif_words import harm_line, outcome_line
 from podium.planner.preemption.outcome import HarmLevel, Placed, PlanHarm
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from podium.answers.expansion.selecting import selected_keys, selections
 from podium.api.core import Pod, PodDisruptionBudget, PriorityClass
 from podium.api.events import PAST_READS, Event
 from podium.api.foreigngroups import FOREIGN_KINDS
@@ -17,7 +18,6 @@ from podium.api.records import Owner, Party, PreemptionRecord, RecordedPlan
 from podium.api.schedulable import SCHEDULING_READS, Schedulable, SchedulableNode, SchedulableStatus
 from podium.api.v1alpha2 import ControllerRef
 from podium.groups import inferred
-from podium.ops.selecting import selected_keys, selections
 from podium.ops.share import Filter, known_kinds, pseudonyms
 from podium.ops.sharedfields import CLASS_FIELD, FREE_TEXT_FIELDS, NAME_FIELDS, NAMING_KEYS, PLAIN_FIELDS
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from tests.support.preflight.scene import NEW_VERSION, OLD_VERSION, Object, group, planned, pod, workload
 
-from podium.audit.report import Blocked
+from podium.answers.audits.report import Blocked
 from podium.ops.preflight import When
 
 DIVERGENT = [group(version=NEW_VERSION), pod(priority=5)]

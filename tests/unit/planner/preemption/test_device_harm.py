@@ -8,10 +8,10 @@ from tests.support.filters import builders
 from tests.support.preemption.clusters import NOW, NS, state_of, time_of
 from tests.support.preemption.scene import HOST, SECONDS, engine_of, group, of, planned, victims
 
+from podium.answers.plans import accelerators
 from podium.api.core import ResourceClaimEntry
 from podium.api.devices import ResourceClaim
 from podium.api.records import PlanMode
-from podium.cli.whatifplan import accelerators
 from podium.planner.preemption.outcome import HarmLevel, PlanHarm
 from podium.schedulerplugin.history import planned as records
 from podium.schedulerplugin.scheduling.plans import eviction

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from podium.cli.config.schedulerfile import source
+from podium.cli.commands.scheduler import source
 from podium.errors import PodiumError
 from podium.planner.scores import Strategy, Weights
 from podium.planner.semantics import Semantics

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from podium.cli.config.schedulerfile import SchedulerModel
+from podium.answers.schedulerfile import SchedulerModel
 from podium.planner.settings import FIELDS, LiveSettings
 
 PAGE = Path(__file__).parents[4].joinpath("docs", "scheduler-reference.md").read_text(encoding="utf-8")

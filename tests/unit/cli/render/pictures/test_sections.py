@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from tests.support.ui.clusters import NOW, answers, mixed
 
 from podium.cli.main import command
+from podium.cli.render.pictures.planpicture import plan_picture
 from podium.cli.ui.planning import Form
 
 CLUSTER = str(Path(__file__).parents[5] / "examples" / "preemption" / "cluster.yaml")
@@ -48,7 +49,8 @@ def test_a_plan_is_drawn_before_and_after(more: tuple[str, ...]) -> None:
 def test_a_plan_for_a_pod_that_fits_nowhere_has_no_picture(tmp_path: Path) -> None:
     report = answers(mixed(), tmp_path).plan(Form(target="a/lone"), NOW).report
     assert report is not None
-    assert report.picture is None
+    assert report.drawn is not None
+    assert plan_picture(*report.drawn) is None
 
 
 def test_the_map_of_the_overview_needs_all_pods(tmp_path: Path) -> None:
@@ -56,5 +58,5 @@ def test_the_map_of_the_overview_needs_all_pods(tmp_path: Path) -> None:
     assert made.map is not None
     assert [node.name for node in made.map.nodes] == ["n1"]
     part = answers(mixed(), tmp_path)
-    part.read = part.read._replace(whole=None)
+    part.cluster = part.cluster._replace(whole=None)
     assert part.map is None

@@ -1,0 +1,148 @@
+"""The effective priority of a pod or group: which value is in force, by which rule, and where it comes from.
+
+A pod in a group has two priorities, its own and the group's, and each release of Kubernetes uses them
+differently (docs/preemption-reference.md, "Rules by release"). The engine applies the same rules to its rows,
+and a property test keeps the two in agreement. Class names only explain.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from podium.answers.accounts.model import Counted
+from podium.api.core import Pod, PriorityClass
+from podium.api.groups import PodGroup
+from podium.api.priority import SYSTEM_CLASSES, newer_default, resolve
+from podium.groups.divergence import Divergence, doubt, policy_sentence, sentence
+from podium.groups.messages import ServerInfo, because, consequence, policy_consequence
+from podium.planner.preemption.units import preemption_priority_of, unit_rule
+from podium.planner.semantics import Semantics
+from podium.planner.settings import DivergencePolicy, Settings
+
+# Maximum number of different priorities in a sentence on divergence.
+_VALUES = 3
+
+
+class JudgedGroup(NamedTuple):
+    """The queried group, or the group of the queried pod, and how its members compare with it.
+
+    `fix` is the audit's; empty if no member differs.
+    """
+
+    group: PodGroup
+    divergence: Divergence
+    fix: str = ""
+
+
+class PriorityRules(NamedTuple):
+    """The rules in force: the engine's settings, the server, and the PriorityClasses (None: not read)."""
+
+    settings: Settings
+    server: ServerInfo
+    classes: Mapping[str, PriorityClass] | None
+
+
+def of_pod(pod: Pod, judged: JudgedGroup | str, rules: PriorityRules) -> Counted:
+    """Return the effective priority of a pod; `judged` is its group, or the reason why there is none."""
+    return _counted(pod.spec.priority, pod.spec.priorityClassName or "", judged, rules)
+
+
+def of_group(judged: JudgedGroup, rules: PriorityRules) -> Counted:
+    """Return the effective priority of a group."""
+    return _counted(judged.group.priority, judged.group.priority_class_name, judged, rules)
+
+
+def counts(
+    own: int, judged: JudgedGroup | None, settings: Settings, classes: Mapping[str, PriorityClass]
+) -> tuple[int, int]:
+    """Return the effective priority of a pod with priority `own`: when placed, and as a victim of a pod."""
+    if judged is None or settings.semantics is Semantics.PODS:
+        return own, own
+    placed = judged.group.priority or 0
+    rule = unit_rule(settings.semantics, for_group=False)
+    if rule.protects:
+        return placed, preemption_priority_of(judged.group, settings, classes)
+    return placed, placed if rule.member_priority else own
+
+
+def _counted(own: int | None, name: str, found: JudgedGroup | str, rules: PriorityRules) -> Counted:
+    judged = None if isinstance(found, str) else found
+    placed, victim = counts(own or 0, judged, rules.settings, rules.classes or {})
+    problems = tuple(_problems(judged, rules)) if judged is not None else ()
+    return Counted(
+        placed=placed,
+        victim=victim,
+        own=own or 0,
+        className=name,
+        rule=found if isinstance(found, str) else _rule(found, rules.settings),
+        source=_source(own, name, rules.classes),
+        problems=problems,
+        fix="" if isinstance(found, str) else found.fix,
+    )
+
+
+def _rule(judged: JudgedGroup, settings: Settings) -> str:
+    withheld = (
+        settings.divergence is DivergencePolicy.NO_PREEMPTION and settings.semantics is not Semantics.PODS
+    )
+    match settings.semantics:
+        case _ if withheld and (why := doubt(judged.group, judged.divergence)):
+            return (
+                "the group's priority counts, but under divergencePolicy NoPreemption it preempts "
+                f"no pod: {why}"
+            )
+        case Semantics.KEP:
+            return (
+                "KEP-5710, as Podium's scheduler implements it: the group's priority counts for all its pods"
+            )
+        case Semantics.V1_37:
+            return "kube-scheduler 1.37: the group's priority counts, and all its pods must have the same"
+        case Semantics.V1_36:
+            return (
+                "kube-scheduler 1.36: the group's priority counts when it is placed; as a victim of "
+                "a pod without a group each pod counts with its own"
+            )
+        case Semantics.PODS:
+            return "no scheduler here reads groups: each pod counts with its own priority"
+
+
+def _source(own: int | None, name: str, classes: Mapping[str, PriorityClass] | None) -> str:
+    """Return a sentence on the source of a stored priority, from the classes as they are now."""
+    if name and own is None:
+        return f"PriorityClass {name} is named, but no priority was ever stored: it counts as 0"
+    if not name:
+        if own:
+            return f"{own} was set without a PriorityClass"
+        default = newer_default(classes or {}, name, 0)
+        later = f"; {default.metadata.name} became the default later" if default is not None else ""
+        return f"no PriorityClass: 0{later}"
+    origin = f"{own} from PriorityClass {name}"
+    if classes is None:
+        return origin
+    found = resolve(classes, name)
+    if found is None:
+        return f"{origin}, which no longer exists"
+    if found.value != own:
+        return f"{origin}, which was recreated since and now has {found.value}; the stored value counts"
+    stored = classes.get(name)
+    if stored is not None and stored.globalDefault:
+        return f"{origin}, the cluster's default"
+    return f"{origin}, a built-in class" if name in SYSTEM_CLASSES else origin
+
+
+def _problems(judged: JudgedGroup, rules: PriorityRules) -> Iterator[str]:
+    """Yield sentences on divergence: which members differ, why, and the consequence.
+
+    The sentences are those of the audit and of the condition.
+    """
+    group, divergence, _ = judged
+    # `_rule` states the effect on Podium's scheduler, and schedulers without groups are not affected.
+    theirs = rules.settings.semantics in (Semantics.V1_36, Semantics.V1_37)
+    if divergence.priority.divergent:
+        yield f"{sentence(divergence, _VALUES)}."
+        for each in divergence.causes:
+            yield because(group, each, divergence)
+        if theirs:
+            yield consequence(group, divergence, rules.server)
+    if divergence.policy.divergent:
+        yield f"{policy_sentence(divergence, _VALUES)}."
+        yield policy_consequence(group, divergence, rules.server)

@@ -1,0 +1,403 @@
+"""Run the audit: apply the rules to a cluster's objects and build the report.
+
+Pure: a view in, a report out. A rule whose input could not be read is disabled and named in the report. The
+report therefore never treats unread objects as missing. The same objects in any order give the same report. A
+triage decides which findings count; without a triage all of them count.
+
+The first sentence of a report has the groups and pods that the chosen version will not schedule. A group
+counts with all its live pods, including running pods: they run until they are evicted or the group restarts,
+and then wait. Only refusals of the scheduler itself count. Groups of Podium's scheduler are not blocked by
+divergence, because it still places a group in doubt in free room. Warnings about missing pods (fewer than
+minCount) do not count, because the pods may appear within seconds.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from podium.answers.audits.baseline import Looked, Triage, partly_checked
+from podium.answers.audits.report import (
+    AuditReport,
+    AuditSummary,
+    Blocked,
+    BlockedShare,
+    DivergentGroup,
+    DivergentPod,
+    FixShare,
+    NotChecked,
+    PriorityShare,
+)
+from podium.api.core import POD_SCHEDULED, Pod
+from podium.api.findings import Finding, ObjectRef, Severity
+from podium.api.groups import NATIVE_GROUP
+from podium.api.minors import NEAREST, minor_of, nearest, planned_note, proven_minor
+from podium.api.reads import Kind
+from podium.cluster.reader import ClusterReader
+from podium.documents.load import collector_paused
+from podium.documents.reading import ClusterReading, objects_read
+from podium.errors import QuestionError
+from podium.groups.divergence import Divergence
+from podium.groups.inferred import role
+from podium.groups.messages import is_refused
+from podium.groups.stablenames import lasting_name
+from podium.rules.audit.claims import claims_exceeded, shares_too_much
+from podium.rules.audit.gangs import GANG_TOO_FEW_PODS
+from podium.rules.audit.survey import AuditFinding, Survey, SurveyedGroup, is_populated
+from podium.rules.audit.table import CHECKS, AuditCheck, Part, unknown_rule
+from podium.rules.audit.topology import waits_for_ever
+from podium.rules.lastwave import GANG_LAST_WAVE
+from podium.text import count
+
+# The Kubernetes minor versions that the rules know.
+MINORS = {f"1.{minor}": minor for minor in (35, 36, 37, 38)}
+DEFAULT_MINOR = "1.37"
+FIXES_SHOWN = 10
+EVERYTHING_COUNTS = Triage()
+
+
+class Ran(NamedTuple):
+    """The findings in report order, the rules that ran, and the rules that did not run or saw only a part."""
+
+    found: list[AuditFinding]
+    rules: frozenset[str]
+    not_checked: list[NotChecked]
+
+
+def audit(
+    cluster: ClusterReading,
+    *,
+    kubernetes: str | None = None,
+    chosen_by: str = "set by the argument kubernetes",
+    select: Collection[str] = (),
+    ignore: Collection[str] = (),
+    triage: Triage = EVERYTHING_COUNTS,
+) -> AuditReport:
+    """Return the report of the rules on a cluster as it was read.
+
+    `kubernetes` is one of MINORS, and `chosen_by` says how it was set; without it the API server decides,
+    else the newest kubelet. `select` (empty: all) and `ignore` are rule ids. `triage` decides which findings
+    count. Raises QuestionError for the fields `kubernetes`, `select` and `ignore`, and ReadError for an
+    invalid quantity.
+    """
+    loaded = cluster.near
+    if kubernetes is None:
+        kubernetes, chosen_by = choose_minor(loaded.state, loaded.server)
+    with collector_paused(), loaded.origins.placed():
+        report = audit_view(
+            loaded.state,
+            kubernetes=kubernetes,
+            chosen_by=f"{chosen_by}{planned_note(MINORS.get(kubernetes, 0))}",
+            objects=objects_read(loaded),
+            skipped=loaded.skipped,
+            select=select,
+            ignore=ignore,
+            namespace=loaded.scope.namespace,
+            selector=loaded.scope.selector,
+            triage=triage,
+        )
+    notes = {"skippedFiles": loaded.notes.skipped, "duplicates": loaded.notes.duplicates}
+    summary = msgspec.structs.replace(report.summary, **notes)
+    return msgspec.structs.replace(report, summary=summary)
+
+
+def audit_view(
+    view: ClusterReader,
+    *,
+    kubernetes: str,
+    chosen_by: str,
+    objects: Mapping[str, int] | None = None,
+    skipped: Mapping[str, int] | None = None,
+    select: Collection[str] = (),
+    ignore: Collection[str] = (),
+    namespace: str = "",
+    selector: str = "",
+    triage: Triage = EVERYTHING_COUNTS,
+) -> AuditReport:
+    """Return the report of the rules on a view.
+
+    `kubernetes` is one of MINORS, `chosen_by` says how it was found. `objects` and `skipped` count the
+    objects that were read and those that were passed over, by kind. `select` (empty: all) and `ignore` are
+    rule ids. `namespace` and `selector` name the part of the cluster that was read, empty for the whole
+    cluster. `triage` decides which findings count. Raises QuestionError as `audit` does, and ObjectError for
+    an invalid quantity.
+    """
+    survey = Survey(view, _minor(kubernetes), selected=bool(selector))
+    found, ran, not_checked = run_rules(survey, _chosen(select, ignore), namespace, selector, triage)
+    looked = Looked(ran, partly_checked(not_checked), namespace, selector)
+    triaged = triage.sort([each.finding for each in found], looked)
+    counting = set(triaged.counting)
+    severities = Counter(finding.severity for finding in triaged.counting)
+    total, by_namespace, by_owner = blocked(survey, blocked_groups(survey))
+    summary = AuditSummary(
+        kubernetes=kubernetes,
+        chosenBy=chosen_by,
+        errors=severities[Severity.ERROR],
+        warnings=severities[Severity.WARNING],
+        infos=severities[Severity.INFO],
+        objects=dict(sorted((objects or {}).items())),
+        skipped=dict(sorted((skipped or {}).items())),
+        notChecked=not_checked,
+        blocked=total,
+        blockedByNamespace=by_namespace,
+        blockedByOwner=by_owner,
+        priorities=_priorities(survey),
+        fixes=fix_shares(each for each in found if each.finding in counting)[:FIXES_SHOWN],
+        waiting=sum(each.finding.rule in (GANG_TOO_FEW_PODS.id, GANG_LAST_WAVE.id) for each in found),
+        waitingPods=sum(map(_waits, view.pods.values())),
+        strayPods=sum(
+            len(members) for key, members in view.referenced_groups().items() if key not in view.groups
+        ),
+        ignored=len(triaged.ignored),
+        ignores=triaged.ignores,
+        baseline=triaged.compared,
+    )
+    return AuditReport(
+        summary=summary,
+        findings=triaged.counting,
+        groups=_divergent_groups(survey),
+        known=triaged.known,
+        ignored=triaged.ignored,
+        gone=triaged.gone,
+    )
+
+
+def run_rules(
+    survey: Survey,
+    checks: Iterable[AuditCheck],
+    namespace: str,
+    selector: str,
+    triage: Triage = EVERYTHING_COUNTS,
+) -> Ran:
+    """Run the checks whose input was read, and return their findings."""
+    parts = {}
+    if namespace:
+        parts[Part.NAMESPACE] = f"only namespace {namespace} was read"
+    if selector:
+        parts[Part.SELECTION] = f"only what matches {selector} was read"
+    view = survey.view
+    runnable, not_checked = _runnable(checks, survey.unread, parts)
+    found = [_finished(each, view, triage) for check in runnable for each in check.run(survey)]
+    found.sort(key=lambda each: _order(each.finding))
+    return Ran(found, frozenset(check.rule.id for check in runnable), not_checked)
+
+
+def _waits(pod: Pod) -> bool:
+    """Return whether the status of a pod says that no scheduler has placed it."""
+    scheduled = None if pod.status is None or pod.finished else pod.status.condition(POD_SCHEDULED)
+    return not pod.spec.nodeName and scheduled is not None and scheduled.status == "False"
+
+
+def choose_minor(view: ClusterReader, server: str = "", *, assumed: str = DEFAULT_MINOR) -> tuple[str, str]:
+    """Return the Kubernetes minor to audit for, and how it was found.
+
+    `server` is the version of the API server, or empty. Among kubelets the newest decides: a control plane is
+    never older than its kubelets, and an old kubelet may lag three minors behind. Without both, v1alpha2
+    decides, which one minor serves. If no version is known, the result is `assumed`. A kubelet that is older
+    than all minors decides only in a cluster, because a folder of manifests may have an old Node as a sample.
+    """
+    served = minor_of(server)
+    if served is not None:
+        known = nearest(served, MINORS.values())
+        exact = known == f"1.{served}"
+        return known, f"the API server is {server}{'' if exact else f'; {NEAREST}'}"
+    versions: Counter[int] = Counter()
+    for node in view.nodes.values():
+        info = node.status.nodeInfo if node.status is not None else None
+        minor = minor_of(info.kubeletVersion or "") if info is not None else None
+        if minor is not None:
+            versions[minor] += 1
+    why = "no node has a version"
+    newest = max(versions, default=0)
+    if 0 < newest < min(MINORS.values()) and not is_populated(view):
+        why = f"the input is no cluster, so its kubelet 1.{newest} does not count"
+        versions.clear()
+    if not versions:
+        refs = [each.ref for index in (view.groups, view.workloads) for each in index.values()]
+        proven = proven_minor(ref.apiVersion for ref in refs if ref.group == NATIVE_GROUP)
+        return proven or (assumed, f"assumed, because {why}")
+    known = nearest(newest, MINORS.values())
+    how = f"the newest kubelet of {count(versions.total(), 'node')}"
+    return known, how if known == f"1.{newest}" else f"{how} is 1.{newest}; {NEAREST}"
+
+
+def _finished(found: AuditFinding, view: ClusterReader, triage: Triage) -> AuditFinding:
+    """Return a finding with its stable name, and with the severity that the triage has for its rule."""
+    finding = found.finding
+    name = lasting_name(view, finding.object)
+    severity = triage.severities.get(finding.rule, finding.severity)
+    if name == finding.object.name and severity is finding.severity:
+        return found
+    lasting = "" if name == finding.object.name else name
+    return found._replace(finding=msgspec.structs.replace(finding, lasting_name=lasting, severity=severity))
+
+
+def _order(finding: Finding) -> tuple[object, ...]:
+    return (*finding.sort_key, finding.object.apiVersion, finding.message)
+
+
+def _minor(kubernetes: str) -> int:
+    if kubernetes not in MINORS:
+        problem = f"{kubernetes!r} is not known. Choose one of {', '.join(MINORS)}"
+        raise QuestionError("kubernetes", problem)
+    return MINORS[kubernetes]
+
+
+def check_rules(select: Iterable[str], ignore: Iterable[str]) -> None:
+    """Raise QuestionError for the id of a rule that does not exist."""
+    for field, ids in (("select", select), ("ignore", ignore)):
+        for problem in filter(None, map(unknown_rule, ids)):
+            raise QuestionError(field, problem)
+
+
+def _chosen(select: Collection[str], ignore: Collection[str]) -> list[AuditCheck]:
+    check_rules(select, ignore)
+    return [
+        check for check in CHECKS if (not select or check.rule.id in select) and check.rule.id not in ignore
+    ]
+
+
+def _runnable(
+    checks: Iterable[AuditCheck], unread: Mapping[str, str], parts: Mapping[Part, str]
+) -> tuple[list[AuditCheck], list[NotChecked]]:
+    """Return the checks that can run, and the kinds whose absence stops checks or limits what they see."""
+    runnable: list[AuditCheck] = []
+    kept: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for check in checks:
+        missing = [kind for kind in check.rule.needs if kind in unread]
+        for kind in (*missing, *(kind for kind in check.also if kind in unread)):
+            kept[kind, unread[kind]].append(check.rule.id)
+        misled = [parts[part] for part in parts if part in check.misled_by]
+        if misled and not missing:
+            kept[Kind.POD, ", ".join(misled)].append(check.rule.id)
+        elif not missing:
+            runnable.append(check)
+    return runnable, [NotChecked(str(kind), why, sorted(ids)) for (kind, why), ids in sorted(kept.items())]
+
+
+def _priorities(survey: Survey) -> list[PriorityShare]:
+    pods: Counter[int] = Counter()
+    classes: dict[int, set[str]] = defaultdict(set)
+    for use in survey.stored:
+        pods[use.priority or 0] += use.pods
+        classes[use.priority or 0].add(use.class_name)
+    return [
+        PriorityShare(value, sorted(name for name in classes[value] if name), pods[value])
+        for value in sorted(pods, reverse=True)
+    ]
+
+
+def fix_shares(found: Iterable[AuditFinding]) -> list[FixShare]:
+    """Return the fixes, each for one cause that findings share, those that clear most findings first."""
+    rules: dict[str, Counter[tuple[int, str]]] = defaultdict(Counter)
+    for each in found:
+        finding = each.finding
+        rules[each.remedy or finding.fix][finding.severity.rank, finding.rule] += 1
+    shares = []
+    for fix, ids in rules.items():
+        rank, rule = min(ids, key=lambda key: (-ids[key], key))
+        shares.append((-ids.total(), rank, FixShare(fix, rule, ids.total())))
+    shares.sort(key=lambda share: (*share[:2], share[2].rule, share[2].fix))
+    return [share for _, _, share in shares]
+
+
+def _divergent_groups(survey: Survey) -> list[DivergentGroup]:
+    groups = [
+        _divergent(each.ref, "PodGroup", each.divergence, each.staying)
+        for each in survey.groups
+        if each.divergence is not None and each.divergence.priority.divergent
+    ]
+    groups += [_divergent(each.ref, "inferred", each.divergence, each.present) for each in survey.inferred]
+    return sorted(groups, key=lambda group: (group.namespace, group.name, group.apiVersion))
+
+
+def _divergent(ref: ObjectRef, source: str, divergence: Divergence, pods: Iterable[Pod]) -> DivergentGroup:
+    values = {name: each.value for each in divergence.priority.differing for name in each.live}
+    differing = [(role(pod), pod.metadata.name) for pod in pods if pod.metadata.name in values]
+    return DivergentGroup(
+        apiVersion=ref.apiVersion,
+        namespace=ref.namespace,
+        name=ref.name,
+        source=source,
+        priority=divergence.priority.expected,
+        members=divergence.members,
+        divergent=[DivergentPod(name, values[name], part) for part, name in sorted(differing)],
+    )
+
+
+class _Tally:
+    def __init__(self) -> None:
+        self.groups = 0
+        self.pods = 0
+        self.accelerators: Counter[str] = Counter()
+
+    def add(self, pods: int, accelerators: dict[str, int]) -> None:
+        self.pods += pods
+        for name, number in accelerators.items():
+            self.accelerators[name] += number * pods
+
+    def result(self) -> Blocked:
+        return Blocked(self.groups, self.pods, dict(sorted(self.accelerators.items())))
+
+
+def blocked_groups(survey: Survey) -> list[SurveyedGroup]:
+    """Return the groups whose live pods are not scheduled now, or will not be if they are recreated."""
+    return [each for each in survey.groups if _is_blocked(survey, each)]
+
+
+def blocked(
+    survey: Survey, groups: Iterable[SurveyedGroup]
+) -> tuple[Blocked, list[BlockedShare], list[BlockedShare]]:
+    """Return the totals of some groups: overall, by namespace and by owner, most pods first."""
+    total = _Tally()
+    namespaces: dict[str, _Tally] = defaultdict(_Tally)
+    owners: dict[str, _Tally] = defaultdict(_Tally)
+    for each in groups:
+        here = namespaces[each.key.namespace]
+        theirs: set[str] = set()
+        shares = Counter((_owner(survey, pod), survey.capacity.shape(pod)) for pod in each.present)
+        for (owner, shape), number in shares.items():
+            for tally in (total, here, owners[owner]):
+                tally.add(number, shape.devices())
+            theirs.add(owner)
+        for tally in (total, here, *(owners[owner] for owner in theirs)):
+            tally.groups += 1
+    return total.result(), _shares(namespaces.items()), _shares(owners.items())
+
+
+def _is_blocked(survey: Survey, each: SurveyedGroup) -> bool:
+    if not each.stored or (each.key.native and survey.minor <= 35):
+        return False
+    if each.group is None:
+        return survey.read(Kind.POD_GROUP) and not survey.selected
+    if each.shortfall is not None or each.key in survey.pinned or _shares_claim(survey, each):
+        return True
+    if waits_for_ever(survey, each):
+        return True
+    if not each.key.native or each.divergence is None:
+        return False
+    if each.is_split(survey.minor):
+        return True
+    return is_refused(each.group, each.divergence, survey.minor)
+
+
+def _shares_claim(survey: Survey, each: SurveyedGroup) -> bool:
+    """Return whether members share a claim that too few pods may use.
+
+    1.36 places all members with a claim of one pod, and one starts.
+    """
+    if survey.read(Kind.RESOURCE_CLAIM) and claims_exceeded(survey, each):
+        return True
+    refused = survey.minor >= 37 or not each.key.native
+    return refused and survey.read(Kind.CLAIM) and shares_too_much(survey, each)
+
+
+def _owner(survey: Survey, pod: Pod) -> str:
+    owner = survey.owner(pod)
+    return str(owner) if owner is not None else f"bare pods in {pod.metadata.namespace}"
+
+
+def _shares(tallies: Iterable[tuple[str, _Tally]]) -> list[BlockedShare]:
+    shares = [BlockedShare(name, tally.result()) for name, tally in tallies]
+    return sorted(shares, key=lambda share: (-share.blocked.pods, share.name))
