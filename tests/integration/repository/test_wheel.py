@@ -1,4 +1,4 @@
-"""The wheel: Podium with its data, and nothing else of the checkout."""
+"""The wheel: Podium and kubecel with their data, and nothing else of the checkout."""
 
 import subprocess
 import sys
@@ -23,9 +23,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> dict[PurePosixPath, bytes
         return {PurePosixPath(each): archive.read(each) for each in archive.namelist()}
 
 
-def test_the_wheel_is_podium_alone(wheel: dict[PurePosixPath, bytes]) -> None:
-    """Tools, tests and the control planes of a checkout are not installed."""
-    assert {path.parts[0] for path in wheel if not path.parts[0].endswith(".dist-info")} == {"podium"}
+def test_the_wheel_has_no_tools_and_no_tests(wheel: dict[PurePosixPath, bytes]) -> None:
+    """The control planes of a checkout are not installed either."""
+    folders = {path.parts[0] for path in wheel}
+    assert {each for each in folders if not each.endswith(".dist-info")} == {"kubecel", "podium"}
     assert {path.parts[2] for path in wheel if path.is_relative_to(_DATA)} == {"docs", "manifests"}
 
 
