@@ -189,7 +189,7 @@ class Installation:
                 folder,
                 *arguments,
                 "--host-name=127.0.0.1",
-                executable=program.executable,
+                program=(str(program.executable),),
                 fresh=True,
             )
         else:

@@ -245,7 +245,7 @@ def _policy(
         "failurePolicy": failure,
         "matchConstraints": {
             "matchPolicy": "Equivalent",
-            **options.selector(family),
+            **({"namespaceSelector": selector} if (selector := options.selector(family)) else {}),
             "resourceRules": _resource_rules(twin.rule, family),
         },
         **exempt,
@@ -284,7 +284,7 @@ def _binding_spec(options: Options, failure: str, *, forbids: bool) -> dict[str,
         "failurePolicy": failure,
         "matchConstraints": {
             "matchPolicy": "Equivalent",
-            **options.selector(Family.PODS),
+            "namespaceSelector": options.selector(Family.PODS),
             "resourceRules": [rules],
         },
         "validations": [

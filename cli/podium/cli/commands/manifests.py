@@ -35,7 +35,7 @@ def command(
 
     \b
     crds       the custom resources, with conversion by the webhooks
-    webhooks   the webhook configurations; the webhook process writes the caBundle
+    webhooks   the webhook configurations; the webhook process writes their webhooks
     policies   ValidatingAdmissionPolicies for allowed classes and the group label
                (part of every install)
     twin       ValidatingAdmissionPolicies for the other rules that CEL can express
