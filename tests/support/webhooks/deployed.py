@@ -21,31 +21,32 @@ from podium.webhooks.registration import Endpoint
 NAMESPACE, NAME = "podium-system", "podium-webhook"
 OWN = f"{NAMESPACE}/{NAME}"
 LOCAL_URL = "PODIUM_TEST_LOCAL_URL"
-DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{NAME}"
+DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
+DEPLOYMENT = f"{DEPLOYMENTS}/{NAME}"
 _MERGE = "application/merge-patch+json"
 
 
-def new_deployment(server: Server, *, replicas: int, available: int) -> None:
-    """Create the webhook's Deployment, in a namespace that exists."""
-    labels = {"app": NAME}
+def new_deployment(server: Server, *, replicas: int, available: int, name: str = NAME) -> None:
+    """Create a process's Deployment, in a namespace that exists."""
+    labels = {"app": name}
     pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     spec = {"selector": {"matchLabels": labels}, "template": pod}
-    body = {"metadata": {"name": NAME}, "spec": {**spec, "replicas": replicas}}
-    code, answer = server.request("POST", DEPLOYMENT.rpartition("/")[0], body)
+    body = {"metadata": {"name": name}, "spec": {**spec, "replicas": replicas}}
+    code, answer = server.request("POST", DEPLOYMENTS, body)
     assert code == 201, answer
-    report_available(server, available)
+    report_available(server, available, name)
 
 
-def report_available(server: Server, available: int) -> None:
+def report_available(server: Server, available: int, name: str = NAME) -> None:
     """Set the number of available replicas, as the Deployment controller does."""
     status = {"replicas": available, "readyReplicas": available, "availableReplicas": available}
-    code, answer = server.request("PATCH", f"{DEPLOYMENT}/status", {"status": status}, _MERGE)
+    code, answer = server.request("PATCH", f"{DEPLOYMENTS}/{name}/status", {"status": status}, _MERGE)
     assert code == 200, answer
 
 
-def scale(server: Server, replicas: int) -> None:
+def scale(server: Server, replicas: int, name: str = NAME) -> None:
     """Scale the Deployment, as kubectl does."""
-    code, answer = server.request("PATCH", DEPLOYMENT, {"spec": {"replicas": replicas}}, _MERGE)
+    code, answer = server.request("PATCH", f"{DEPLOYMENTS}/{name}", {"spec": {"replicas": replicas}}, _MERGE)
     assert code == 200, answer
 
 
