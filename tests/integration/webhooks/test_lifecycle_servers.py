@@ -79,7 +79,7 @@ def writing(server: Server) -> Iterator[list[str]]:
                     written.append(code)
                     if code != 201:
                         refusals.append(str(answer))
-                over.wait(0.01)
+                over.wait(0.05)
 
     thread = threading.Thread(target=write)
     thread.start()
