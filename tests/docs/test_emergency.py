@@ -97,7 +97,7 @@ def test_emergency(page_run: PageRun, cluster: Server, tmp_path: Path) -> None:
     _open(cluster, 1)
     # The processes were killed instead: nobody answers.
     page_run.given("kubectl -n podium-system scale deployment --all --replicas=2")
-    with deployed.installed(cluster, tmp_path / "second"):
+    with deployed.installed(cluster, tmp_path / "second", deployment=True):
         pass
     _closed(cluster)
     page_run.next()

@@ -36,6 +36,7 @@ from podium.webhooks.registration import (
 
 MANAGER = "podium-webhook"
 _PEOPLE = "kubectl"
+_VALIDATING = "ValidatingWebhookConfiguration"
 _PATHS = {
     "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
     "MutatingWebhookConfiguration": "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
@@ -44,6 +45,9 @@ _PATHS = {
 _ESTABLISHED_SECONDS = 30.0
 _GLANCE_SECONDS = 0.1
 _REGISTERED_SECONDS = 5.0
+# An API server that knows the validating webhooks alone refuses groups that were not mutated. It follows each
+# kind of configuration by itself, so the writes are so far apart.
+_APART_SECONDS = 1.0
 
 Document = dict[str, Any]
 
@@ -126,7 +130,10 @@ class BundlePublisher:
             if self._whole:
                 await self._apply(path, whole, found)
             elif found is not None:
-                await self._patch(path, _changes(found, whole, self._stage), found)
+                changes = _changes(found, whole, self._stage)
+                if changes and whole["kind"] == _VALIDATING and not any(map(is_ours, _webhooks(found))):
+                    await self._sleep(_APART_SECONDS)
+                await self._patch(path, changes, found)
         missing = [path for path, found in self._found.items() if found is None]
         if missing and not self._whole and self._stage is not Stage.OFF:
             raise PodiumError(
@@ -141,15 +148,19 @@ class BundlePublisher:
         if not (await read_state(self._connection, *self._deployment)).is_off:
             return False
         self._enter(Stage.OFF)
-        for path, whole in self._wanted(None).items():
+        # The validating webhooks first.
+        for path, whole in reversed(self._wanted(None).items()):
             while (found := await self._read(path)) is not None:
+                changes = _changes(found, whole, Stage.OFF)
                 try:
-                    await self._patch(path, _changes(found, whole, Stage.OFF), found)
+                    await self._patch(path, changes, found)
                 except RefusedError as refused:
                     # Another replica wrote in between.
                     if refused.code != 409:
                         raise
                 else:
+                    if changes and whole["kind"] == _VALIDATING:
+                        await self._sleep(_APART_SECONDS)
                     break
         return True
 
