@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from tests.support.docs.pagerun import PageRun
-from tests.support.install.scene import GROUPS, patch, podium, route, stored, webhook
+from tests.support.install.scene import GROUPS, apply, patch, stored
 from tests.support.servers import Server, exclusive
 from tests.support.waiting import until
+from tests.support.webhooks import deployed
 from tests.unit.manifests.test_modes import rendered
 from tools.devcluster.controlplane.releases import NEWEST
 
@@ -77,45 +78,42 @@ def _open(server: Server, number: int) -> None:
     until(lambda: _group(server, f"group-{number}")[0] == 201, "groups are taken")
 
 
+def _judged(server: Server) -> bool:
+    return "no PriorityClass" in _group(server, "wrong", "missing")[1]
+
+
 def test_emergency(page_run: PageRun, cluster: Server, tmp_path: Path) -> None:
     """Each command resolves its own emergency and changes nothing else."""
     page_run.at(cluster)
-    with webhook(cluster, tmp_path / "first"):
-        podium(cluster, "install", "--mode=scheduler")
+    apply(cluster, rendered("scheduler"))
     page_run.given("kubectl apply -f manifests/policies/class-use.yaml")
+    with deployed.installed(cluster, tmp_path / "first", deployment=True) as webhook:
+        until(lambda: _judged(cluster), "a rule holds")
+        page_run.next()
+        assert _replicas(cluster) == {0}
+        assert webhook.stop() == 0
+    _open(cluster, 1)
+    # The processes were killed instead: nobody answers.
+    page_run.given("kubectl -n podium-system scale deployment --all --replicas=2")
+    with deployed.installed(cluster, tmp_path / "second", deployment=True):
+        pass
     _closed(cluster)
     page_run.next()
-    _open(cluster, 1)
-    assert _replicas(cluster) == {0}
+    _open(cluster, 2)
     assert {each["metadata"]["name"] for each in stored(cluster, _POLICIES)["items"]} == {
         each["metadata"]["name"]
         for each in rendered("scheduler", "ValidatingAdmissionPolicyBinding")
         if "app.kubernetes.io/part-of" not in each["metadata"].get("labels", {})
     }
 
-    # The same with podium installed locally.
-    with webhook(cluster, tmp_path / "second"):
-        page_run.given("kubectl -n podium-system scale deployment --all --replicas=2")
-        podium(cluster, "install", "--mode=scheduler")
-    _closed(cluster)
-    page_run.next()
-    _open(cluster, 2)
-    assert cluster.request("GET", _DEPLOYMENTS)[1]["items"] == []
-
-    # In v1beta1 groups can be read without the processes; then the processes return, and the rules apply
-    # again.
-    page_run.until("kubectl -n podium-system scale")
-    with webhook(cluster, tmp_path / "third") as webhooks:
-        podium(cluster, "install", "--mode=scheduler")
-        page_run.given("kubectl -n podium-system scale deployment --all --replicas=0")
-        page_run.until("kubectl patch mutatingwebhookconfiguration")
-        assert _replicas(cluster) == {2}
-        route(cluster, webhooks[0].url)
-        until(lambda: "no PriorityClass" in _group(cluster, "wrong", "missing")[1], "a rule holds")
-
-    # One process alone: the webhook is down, so groups are refused until no webhook is called.
-    until(lambda: "failed calling webhook" in _group(cluster, "probe")[1], "groups are refused")
-    page_run.next()
+    # In v1beta1 groups can be read without the processes; then they return, and the rules apply again.
+    page_run.until("kubectl -n podium-system scale deployment podium-webhook")
+    assert _replicas(cluster) == {2}
+    with deployed.installed(cluster, tmp_path / "third", deployment=True) as webhook:
+        until(lambda: _judged(cluster), "a rule holds")
+        # One process alone.
+        page_run.next()
+        assert webhook.stop() == 0
     _open(cluster, 3)
     page_run.until("kubectl -n podium-system scale deployment podium-controller")
     assert not stored(cluster, MUTATING)["items"]

@@ -13,8 +13,10 @@ from tests.support.controllers import running as controllers
 from tests.support.docs.help import LIVE
 from tests.support.docs.pagerun import PageRun
 from tests.support.docs.pages import Command
-from tests.support.install.scene import podium, route, webhook
+from tests.support.install.scene import apply
 from tests.support.servers import Server, exclusive
+from tests.support.webhooks import deployed
+from tests.unit.manifests.test_modes import rendered
 from tools.devcluster.controlplane.releases import NEWEST, RELEASES
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(600)]
@@ -59,10 +61,10 @@ def _make(server: Server, *documents: dict[str, Any]) -> None:
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Yield a cluster of the newest minor with all of Podium installed and a running webhook."""
     folder = tmp_path_factory.mktemp("installed")
-    with exclusive(NEWEST, controllers=True) as server, webhook(server, folder) as webhooks:
-        podium(server, "install", "--mode=scheduler")
-        route(server, webhooks[0].url)
-        yield server
+    with exclusive(NEWEST, controllers=True) as server:
+        apply(server, rendered("scheduler"))
+        with deployed.installed(server, folder):
+            yield server
 
 
 @pytest.fixture(scope="module")
@@ -150,22 +152,15 @@ def test_history(page_run: PageRun, bare: Server) -> None:
     page_run.rest()
 
 
-def test_install(page_run: PageRun, cluster: Server, tmp_path: Path) -> None:
+def test_install(page_run: PageRun, cluster: Server) -> None:
     """Each way of installing runs on a cluster from which the previous one was removed."""
     page_run.at(cluster)
-    with webhook(cluster, tmp_path / "first"):
-        page_run.until("kubectl apply")
-    page_run.given("podium uninstall --delete-groups --yes")
     page_run.until("kubectl create namespace")
-    page_run.given("podium uninstall --delete-groups --yes")
-    page_run.until("podium upgrade")
+    page_run.given("kubectl delete -f manifests/rendered/scheduler.yaml")
+    page_run.until("kubectl apply --server-side -f manifests/rendered/scheduler.yaml")
     page_run.given("kubectl delete namespace podium-system")
-    with webhook(cluster, tmp_path / "second"):
-        page_run.given("podium install")
-        page_run.until("podium uninstall")
-    assert "delete Namespace podium-system" in page_run.next(answer="y\n")
-    assert "delete CustomResourceDefinition" in page_run.next(answer="y\n")
-    page_run.given("kubectl apply --server-side -f manifests/rendered/admission.yaml")
+    page_run.until("kubectl -n podium-system wait")
+    page_run.given("kubectl -n podium-system delete pod --all --grace-period=0 --force")
     page_run.rest()
 
 
@@ -269,10 +264,6 @@ def test_help(cluster: Server, tmp_path: Path) -> None:
     page_run = PageRun(tmp_path, *(Command(line, line) for line in LIVE)).at(cluster)
     page_run.given(f"{_KINDS}kubectl create namespace team-a\ncp examples/webhook/policy.yaml .")
     cluster.kubectl("create", "-f", "-", stdin=_pod("trainer"))
-    page_run.until("podium install --mode scheduler --image")
-    with webhook(cluster, tmp_path / "webhook"):
-        page_run.until("podium uninstall")
-    assert "delete Namespace podium-system" in page_run.next(answer="y\n")
     page_run.until("podium migrate")
     page_run.given(_KINDS)
     page_run.until("podium controller --config")

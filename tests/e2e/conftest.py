@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tests.integration.webhooks.test_lifecycle_servers import registered
 from tests.support.e2e.cluster import Nodes, leader, reserve, running, wait_ready
-from tests.support.e2e.work import FirstEvent, PodWatch, Space, watching
+from tests.support.e2e.work import PodWatch, Space, watching
 from tests.support.faults.writing import new_class
-from tests.support.install.scene import MERGE, NAMESPACE, podium, settled
+from tests.support.install.scene import apply, settled
 from tests.support.waiting import until
+from tests.unit.manifests.test_modes import rendered
 from tools.devcluster.controlplane.releases import RELEASES, Release
 from tools.devcluster.realnode import image, network
 
@@ -134,36 +136,22 @@ def installed(nodes: Nodes) -> Installed:
 
 def install(nodes: Nodes, scheduler: str) -> None:
     """Install Podium with its scheduler and the scheduler's configuration."""
-    path = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
-    # If no pod has the old configuration, none has to be replaced.
-    early: list[bool] = []
-    change = partial(_configure, nodes, scheduler, early)
-    reaction = FirstEvent(nodes.server, path, of=_is_of_scheduler, act=change)
-    reaction.start()
-    try:
-        podium(nodes.server, "install", "--mode=scheduler", f"--image={IMAGE}")
-        until(lambda: reaction.came, "the scheduler is configured")
-    finally:
-        reaction.close()
-    if not early[0]:
-        nodes.server.kubectl("-n", NAMESPACE, "rollout", "restart", "deployment/podium-scheduler")
+    apply(nodes.server, documents(IMAGE, scheduler))
     wait_ready(nodes)
     until(lambda: bool(leader(nodes, "scheduler")), "a scheduler leads")
+    until(lambda: registered(nodes.server) == ["Fail"] * 2, "the registration is closed")
 
 
-def _configure(nodes: Nodes, scheduler: str, early: list[bool]) -> None:
-    """Change the scheduler's configuration, and record whether its Deployment does not exist yet."""
-    base = f"namespaces/{NAMESPACE}"
-    changed = {"data": {"scheduler.yaml": scheduler}}
-    # This is the thread of a watch.
-    with contextlib.closing(nodes.server.access.client()) as client:
-        code, answer = client.request("PATCH", f"/api/v1/{base}/configmaps/podium-scheduler", changed, MERGE)
-        assert code == 200, answer
-        early.append(client.request("GET", f"/apis/apps/v1/{base}/deployments/podium-scheduler")[0] == 404)
-
-
-def _is_of_scheduler(configuration: dict[str, Any]) -> bool:
-    return bool(configuration["metadata"]["name"] == "podium-scheduler")
+def documents(image_name: str, scheduler: str = _RESERVING) -> list[dict[str, Any]]:
+    """Return the manifests with an image and a configuration of the scheduler, as an overlay would."""
+    made = rendered("scheduler")
+    for each in made:
+        if each["kind"] == "Deployment":
+            for container in each["spec"]["template"]["spec"]["containers"]:
+                container["image"] = image_name
+        if (each["kind"], each["metadata"]["name"]) == ("ConfigMap", "podium-scheduler"):
+            each["data"] = {"scheduler.yaml": scheduler}
+    return made
 
 
 @pytest.fixture(scope="session")

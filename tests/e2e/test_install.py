@@ -1,4 +1,4 @@
-"""Podium as installed by `podium install --mode scheduler`, in containers with few rights."""
+"""Podium as installed by kubectl, in containers with few rights."""
 
 import json
 

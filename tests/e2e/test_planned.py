@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.e2e.conftest import NEXT_IMAGE, RATE, Measured
+from tests.e2e.conftest import NEXT_IMAGE, RATE, Measured, documents
 from tests.support.e2e.cluster import Nodes, wait_ready
 from tests.support.faults.writing import Writer, webhook_failures, writing
-from tests.support.install.scene import NAMESPACE, podium
+from tests.support.install.scene import NAMESPACE, apply
 
 pytestmark = pytest.mark.e2e
 
@@ -28,7 +28,7 @@ def _roll(nodes: Nodes) -> None:
 
 
 def _upgrade(nodes: Nodes) -> None:
-    podium(nodes.server, "upgrade", f"--image={NEXT_IMAGE}")
+    apply(nodes.server, documents(NEXT_IMAGE))
     wait_ready(nodes)
 
 

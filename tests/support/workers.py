@@ -16,17 +16,17 @@ from xdist.scheduler import LoadScopeScheduling
 
 # The longest first.
 _SCHEDULER = "tests/integration/schedulerplugin"
-_INSTALL = "tests/integration/ops/install"
+_MANIFESTS = "tests/integration/manifests"
 _LONG = (
-    *("tests/faults", "tests/docs", "tests/conformance/parity", _INSTALL),
+    *("tests/faults", "tests/docs", "tests/conformance/parity", _MANIFESTS),
     *(f"{_SCHEDULER}/scheduling/live", "tests/hostile"),
     *("tests/integration/webhooks", "tests/integration/repository"),
-    *("tests/integration/manifests", "tests/integration/controllers", f"{_SCHEDULER}/scheduling"),
+    *("tests/integration/controllers", f"{_SCHEDULER}/scheduling"),
     *(f"{_SCHEDULER}/history", "tests/integration/ops/doctor", "tests/integration/groups/autogroups"),
     "tests/integration/devcluster",
 )
 # Each module of these folders has clusters of its own.
-_BY_MODULE = (_INSTALL,)
+_BY_MODULE = (_MANIFESTS,)
 _BY_CLUSTER = "tests/e2e"
 _CLUSTER = re.compile(r"1\.\d+-[a-z]+")
 

@@ -265,10 +265,7 @@ FIGURES: dict[str, tuple[str, ...]] = {
         "15,000 nodes, 150,000 pods, stub: leader killed, from the lease to the first bind",
         "15,000 nodes, 150,000 pods, stub: memory of a standby",
     ),
-    "From nothing to the first gang": (
-        "`podium install --mode scheduler`",
-        "from its start to the first gang on its nodes",
-    ),
+    "From nothing to the first gang": ("from its start to the first gang on its nodes",),
 }
 
 

@@ -16,7 +16,7 @@ _CLI, _ADMISSION, _SCHEDULER = (each.minor for each in MINIMA)
 # The first minor of a cluster; commands not listed here read no cluster.
 _FROM = {
     **dict.fromkeys(("audit", "admit", "whatif", "why", "preflight", "dump", "doctor", "report", "ui"), _CLI),
-    **dict.fromkeys(("webhook", "controller", "install", "upgrade", "uninstall", "manifests"), _ADMISSION),
+    **dict.fromkeys(("webhook", "controller", "manifests"), _ADMISSION),
     "migrate": min(WORKLOAD_VERSIONS),
     "scheduler": _SCHEDULER,
 }

@@ -1,7 +1,7 @@
 """Write manifests/rendered and the dashboard: `python -m tools.manifests.render`.
 
-It needs kubectl on the PATH, or in KUBECTL. `podium install` applies the rendered files, which are in the
-wheel, without kustomize; a test builds them again and compares.
+It needs kubectl on the PATH, or in KUBECTL. The rendered files are for clients without kustomize, and are in
+the wheel, where `podium doctor` reads them; a test builds them again and compares.
 """
 
 import os

@@ -1,14 +1,11 @@
 """The state of a Deployment's rollout as a function of its objects: what it lacks, and the causes.
 
-`podium install`, `podium upgrade` and `podium doctor` read the same objects and report the same causes. They
-quote the reasons and messages that the kubelet, the schedulers and the controllers write into statuses and
-Events. Each cause has a kind, and each kind a limit: the seconds after which the cause counts as permanent.
-A cause that other programs can mend, such as a missing node that an autoscaler adds, has no limit.
+`podium doctor` quotes the reasons and messages that the kubelet, the schedulers and the controllers write
+into statuses and Events.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from math import inf
 from typing import Any, NamedTuple
 
 from podium.api.core import POD_SCHEDULED
@@ -51,17 +48,11 @@ class CauseKind(StrEnum):
     FAILED = "failed"
 
 
-# The seconds after which a cause is permanent. The kubelet repeats a pull after 10 s and after 30 s, so three
-# pulls have failed by then. A pod may be refused until the status of a new ResourceQuota is computed, and a
-# container may wait for the kubelet's copy of a ConfigMap.
-LIMITS: Mapping[CauseKind, float] = {
-    CauseKind.PAUSED: 0.0,
-    CauseKind.NO_IMAGE: 0.0,
-    CauseKind.CRASHED: 0.0,
-    CauseKind.REFUSED: 30.0,
-    CauseKind.CONTAINER: 30.0,
-    CauseKind.PULL: 45.0,
-}
+# The kinds that only a person mends come first, then those that other programs may mend for a while.
+_ORDER = (
+    *(CauseKind.PAUSED, CauseKind.NO_IMAGE, CauseKind.CRASHED),
+    *(CauseKind.REFUSED, CauseKind.CONTAINER, CauseKind.PULL),
+)
 
 
 class ContainerLog(NamedTuple):
@@ -93,7 +84,7 @@ class Cause(NamedTuple):
 
 
 class Rollout(NamedTuple):
-    """The part that a rollout lacks, in words (empty if complete), and why, the shortest limit first."""
+    """The part that a rollout lacks, in words (empty if complete), and why, the most lasting cause first."""
 
     lacks: str
     causes: Sequence[Cause]
@@ -105,19 +96,6 @@ class Rollout(NamedTuple):
             return ""
         others = len(self.causes) - 1
         return f"{self.causes[0]} (and {count(others, 'other cause')})" if others else str(self.causes[0])
-
-
-class CauseLimits:
-    """Tells which causes are permanent, because their kind has lasted longer than its limit."""
-
-    def __init__(self) -> None:
-        self._since: dict[CauseKind, float] = {}
-
-    def permanent(self, causes: Iterable[Cause], now: float) -> list[Cause]:
-        """Return the permanent ones among the present causes; `now` is a monotonic time in seconds."""
-        present = list(causes)
-        self._since = {each.kind: self._since.get(each.kind, now) for each in present}
-        return [each for each in present if now - self._since[each.kind] >= LIMITS.get(each.kind, inf)]
 
 
 def rollout(
@@ -142,7 +120,7 @@ def rollout(
         causes += [cause for pod in ours if not _ending(pod) for cause in _pod_causes(pod, events)]
     elif not causes:
         causes += _refusals(deployment, f"Deployment {deployment['metadata']['name']}")
-    causes.sort(key=lambda each: LIMITS.get(each.kind, inf))
+    causes.sort(key=lambda each: (*_ORDER, each.kind).index(each.kind))
     return Rollout(lacks, causes or [*_overdue(deployment)])
 
 

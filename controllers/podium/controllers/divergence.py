@@ -73,6 +73,11 @@ def decide(
     return Reconciliation((_apply(group, conditions),))
 
 
+def removal(group: PodGroup) -> Reconciliation:
+    """Return the action that removes our conditions from a group, because nobody will keep them current."""
+    return Reconciliation((_apply(group, ()),)) if _ours(group) else Reconciliation()
+
+
 def flips(before: PodGroup | None, after: PodGroup) -> tuple[EventDraft, ...]:
     """Return a note for each status change of our conditions between two stored states.
 

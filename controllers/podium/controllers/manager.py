@@ -7,9 +7,10 @@ informer delivers the result; until then the group is skipped. So no write is de
 our own last write.
 
 No completed work is remembered, because only the stored objects count. A new leader reconciles all groups
-once.
+once. A leader that no other follows removes its marks, which are its finalizer and its conditions.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime
@@ -20,7 +21,7 @@ import msgspec
 
 from podium.api.eventdraft import EventDraft
 from podium.api.groups import PodGroup
-from podium.api.membership import GroupKey
+from podium.api.membership import GroupKey, key_of
 from podium.cluster.state import ClusterState, Readable
 from podium.controllers import autogroups, divergence, protection
 from podium.controllers.actions import Action, ApplyConditions, Reconciliation
@@ -34,6 +35,7 @@ from podium.kube.backoff import Rate
 from podium.kube.connection import RefusedError
 from podium.kube.preconditions import StaleError
 from podium.kube.reflector import EventLogger
+from podium.kube.timeouts import within
 from podium.runtime.workqueue import Workqueue
 
 # The burst of writes of one group, and the seconds for each further one: a conflict with another controller
@@ -113,6 +115,9 @@ class Manager:
         self._records: dict[GroupKey, _GroupRecord] = {}
         self._queue: Workqueue[GroupKey] | None = None
         self._logged: set[tuple[type[Action], str, int]] = set()
+        # While this replica retires: the groups with marks, and whether none is left.
+        self._marked: set[GroupKey] | None = None
+        self._cleared = asyncio.Event()
         cluster.state.observe(self._observe)
 
     @property
@@ -144,13 +149,48 @@ class Manager:
             self._queue = None
             self._records.clear()
 
+    async def retire(self, seconds: float) -> None:
+        """Remove our finalizer and our conditions from all groups, and log how many are left at the end."""
+        self._marked = {key for key, group in self._cluster.state.groups.items() if _removal(group).actions}
+        found = len(self._marked)
+        if found:
+            self._queue = queue = self._new_queue()
+            self._mark(self._marked)
+            try:
+                await within(seconds, self._until_cleared(queue))
+            except TimeoutError:
+                pass
+            finally:
+                self._queue = None
+        left = len(self._marked)
+        self._log_event("groups released", {"groups": found - left, "left": left})
+
+    async def _until_cleared(self, queue: Workqueue[GroupKey]) -> None:
+        work = asyncio.ensure_future(queue.process(self._reconcile, self._rules.writers))
+        try:
+            await self._cleared.wait()
+        finally:
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+
     def _observe(self, before: Readable | None, after: Readable | None) -> None:
         if self._queue is None:
             return
+        if self._marked is not None:
+            self._look_for_marks(before, after)
         self._mark(set(touched(self._cluster.state, before, after)))
         if isinstance(after, PodGroup):
             for note in divergence.flips(before if isinstance(before, PodGroup) else None, after):
                 self._emit(note)
+
+    def _look_for_marks(self, before: Readable | None, after: Readable | None) -> None:
+        assert self._marked is not None
+        if isinstance(before, PodGroup):
+            self._marked.discard(key_of(before))
+        if isinstance(after, PodGroup) and _removal(after).actions:
+            self._marked.add(key_of(after))
+        if not self._marked:
+            self._cleared.set()
 
     def _mark(self, keys: Collection[GroupKey]) -> None:
         assert self._queue is not None
@@ -195,6 +235,8 @@ class Manager:
                 return Reconciliation(again=news)
         elif int(group.metadata.resourceVersion or 0) < record.expected:
             return Reconciliation()
+        elif self._marked is not None:
+            return _removal(group)
         decisions = []
         if group is not None:
             record.judged = judged(
@@ -203,7 +245,7 @@ class Manager:
             times = Times(quiet=now - record.changed, since_write=now - record.wrote)
             decisions.append(divergence.decide(group, record.judged, times, rules.write, self._now()))
             decisions.append(protection.decide(state, key, protect=rules.protection))
-        if rules.auto_groups:
+        if rules.auto_groups and self._marked is None:
             decisions.append(autogroups.decide(state, key))
         wanted = next((each for each in decisions if each.actions), None)
         if wanted is not None:
@@ -219,7 +261,7 @@ class Manager:
         if key not in state.composites and key not in state.children:
             del self._records[key]
             return Reconciliation()
-        if key in state.composites or not self._rules.auto_groups:
+        if key in state.composites or not self._rules.auto_groups or self._marked is not None:
             return Reconciliation()
         wanted = autogroups.decide(state, key)
         rest = max(record.acted + _NEWS_SECONDS - now, record.rate.wait(now))
@@ -257,6 +299,12 @@ class Manager:
             self._log_event(
                 "write failed", {"namespace": key.namespace, "group": key.name, "error": str(error)}
             )
+
+
+def _removal(group: PodGroup) -> Reconciliation:
+    """Return the action that removes the next of our marks from a group."""
+    released = protection.release(group)
+    return released if released.actions else divergence.removal(group)
 
 
 def _like(action: Action) -> tuple[type[Action], str]:

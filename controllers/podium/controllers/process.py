@@ -17,33 +17,56 @@ from podium.controllers.keep import transform
 from podium.controllers.manager import Manager, Rules
 from podium.controllers.metrics import ReconcilerMetrics
 from podium.controllers.writer import Writer
+from podium.errors import PodiumError
 from podium.groups.autogroups import FOLLOWED
 from podium.groups.messages import ServerInfo
 from podium.kube.cache import InformerCache
 from podium.kube.connection import Connection, connect
+from podium.kube.deployment import read_state
 from podium.kube.discovery import Served
 from podium.kube.events import EventRecorder
+from podium.kube.timeouts import within
 from podium.runtime import metrics as service_metrics
 from podium.runtime.leaderelection import steady
 from podium.runtime.manager import ManagerOptions, ReplicaManager, utc_now
 from podium.runtime.signals import Stop, stopping
 from podium.runtime.workqueue import Workqueue
 
+# Less than the default grace period of a pod, 30 s.
+_RETIRE_SECONDS = 20.0
+_DEPLOYMENT_SECONDS = 5.0
 
-async def run(options: ManagerOptions, rules: Rules, log: FilteringBoundLogger) -> None:
-    """Reconcile until asked to stop. Raises PodiumError when the process cannot start or loses the lease."""
+
+async def run(
+    options: ManagerOptions,
+    rules: Rules,
+    log: FilteringBoundLogger,
+    deployment: tuple[str, str] | None = None,
+) -> None:
+    """Reconcile until asked to stop. Raises PodiumError when the process cannot start or loses the lease.
+
+    `deployment` is the process's own. If it is turned off when the leader stops, the groups are released.
+    """
     async with AsyncExitStack() as stack:
         stop = stack.enter_context(stopping())
         connection = await stack.enter_async_context(connect(options.kubeconfig, options.context))
         replica = ReplicaManager(connection, CONTROLLER_MANAGER, options, log)
-        await _ControllerProcess(connection, replica, rules).serve(stop)
+        await _ControllerProcess(connection, replica, rules, deployment).serve(stop)
 
 
 class _ControllerProcess:
     """The parts of the process, one of each."""
 
-    def __init__(self, connection: Connection, replica: ReplicaManager, rules: Rules) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        replica: ReplicaManager,
+        rules: Rules,
+        deployment: tuple[str, str] | None,
+    ) -> None:
+        self._connection = connection
         self._replica = replica
+        self._deployment = deployment
         self._registry = service_metrics.new_registry()
         self._metrics = ReconcilerMetrics(self._registry)
         self._cluster = InformerCache(
@@ -84,13 +107,30 @@ class _ControllerProcess:
         """Work until asked to stop. Raises PodiumError."""
         await self._replica.serve(
             stop,
-            self._manager.lead,
+            lambda: self._lead(stop),
             ready=self._cluster.ready,
             others={"cluster": self._cluster.run, "events": self._recorder.run},
             missing=self._cluster.waits,
             registry=self._registry,
             undecodable=self._cluster.undecodable,
         )
+
+    async def _lead(self, stop: Stop) -> None:
+        """Lead, and release the groups at the end if no process follows. The lease is renewed meanwhile."""
+        try:
+            await self._manager.lead()
+        finally:
+            if stop.asked.is_set() and self._deployment is not None:
+                await self._retire(*self._deployment)
+
+    async def _retire(self, namespace: str, name: str) -> None:
+        try:
+            state = await within(_DEPLOYMENT_SECONDS, read_state(self._connection, namespace, name))
+        except (PodiumError, TimeoutError) as error:
+            self._replica.log_event("deployment not read", {"error": str(error)})
+            return
+        if state.is_off:
+            await self._manager.retire(_RETIRE_SECONDS)
 
     def _new_queue(self) -> Workqueue[GroupKey]:
         return Workqueue(

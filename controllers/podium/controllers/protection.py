@@ -35,15 +35,23 @@ def decide(view: ClusterReader, key: GroupKey, *, protect: bool) -> Reconciliati
     group = view.groups.get(key)
     if group is None or group.native:
         return Reconciliation()
+    if not protect:
+        return release(group)
     finalizers = tuple(group.metadata.finalizers or ())
     deleted = group.metadata.deletionTimestamp is not None
     if FINALIZER not in finalizers:
-        wanted = protect and not deleted and not _is_terminating(view, key.namespace)
+        wanted = not deleted and not _is_terminating(view, key.namespace)
         return _set(group, (*finalizers, FINALIZER)) if wanted else Reconciliation()
-    needed = protect and (not deleted or _is_needed(view, key, group))
+    needed = not deleted or _is_needed(view, key, group)
     if needed is None:
         return Reconciliation(again=_AGAIN_SECONDS)
-    if needed:
+    return Reconciliation() if needed else release(group)
+
+
+def release(group: PodGroup) -> Reconciliation:
+    """Return the action that removes the finalizer from a group, if it has it."""
+    finalizers = tuple(group.metadata.finalizers or ())
+    if FINALIZER not in finalizers:
         return Reconciliation()
     return _set(group, tuple(each for each in finalizers if each != FINALIZER))
 

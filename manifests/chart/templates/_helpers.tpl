@@ -30,7 +30,7 @@ annotations:
 
 {{/*
 The documents of a file, with the labels and annotations of every object, and for cert-manager's cainjector. Call with
-(dict "root" $ "file" "files/crds.yaml"); "annotations" and "labels" are added to all, "webhooks" to a validating configuration.
+(dict "root" $ "file" "files/crds.yaml"); "annotations" and "labels" are added to all.
 */}}
 {{- define "podium.documents" -}}
 {{- $call := . }}
@@ -39,15 +39,12 @@ The documents of a file, with the labels and annotations of every object, and fo
 {{- $document := fromYaml . }}
 {{- $metadata := $document.metadata }}
 {{- $annotations := mergeOverwrite (dict) ($metadata.annotations | default dict) ($call.annotations | default dict) }}
-{{- if and $call.root.Values.certManager.enabled (or $document.webhooks (dig "spec" "conversion" "webhook" "" $document)) }}
+{{- if and $call.root.Values.certManager.enabled (or (hasSuffix "WebhookConfiguration" $document.kind) (dig "spec" "conversion" "webhook" "" $document)) }}
 {{- $_ := set $annotations "cert-manager.io/inject-ca-from" (printf "%s/podium-webhook" $namespace) }}
 {{- end }}
 {{- $_ := mergeOverwrite $metadata (include "podium.metadata" (dict "root" $call.root "labels" $metadata.labels "extraLabels" $call.labels "annotations" $annotations) | fromYaml) }}
 {{- if eq $document.kind "PrometheusRule" }}
 {{- $_ := set $metadata "namespace" $namespace }}
-{{- end }}
-{{- if eq $document.kind "ValidatingWebhookConfiguration" }}
-{{- $_ := set $document "webhooks" (concat $document.webhooks ($call.webhooks | default list)) }}
 {{- end }}
 ---
 {{ toYaml $document }}

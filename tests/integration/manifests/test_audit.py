@@ -138,7 +138,8 @@ def _register(server: Server, proxy: Proxy, kubeconfig: Path, folder: Path) -> N
     """Run the installed webhook: first without initial lists in watches, then until it is registered."""
     _apply(server, rendered("scheduler", *_REGISTERED))
     names = f"{NAMESPACE}/podium-webhook"
-    arguments = (f"--kubeconfig={kubeconfig}", f"--cert-secret={names}", f"--register-service={names}")
+    own = (f"--cert-secret={names}", f"--register-service={names}", f"--deployment={names}")
+    arguments = (f"--kubeconfig={kubeconfig}", *own)
     lists = {right[1:3] for right in _granted("podium-webhook") if right.verb == "list"}
     with proxy.fault(Where(watch=True), Refuse(422, "Invalid")):
         older = launch(server, folder / "older", *arguments)

@@ -68,7 +68,7 @@ def _documented(schema: dict[str, Any], path: str = "") -> set[str]:
 def test_values_and_schema_have_the_same_fields() -> None:
     """Except for the configurations and pod settings, whose fields other pages list."""
     free = re.compile(
-        r"^\.(global|enabled|affinity(\..*)?|(webhook|controller|scheduler)\.(configuration|resources"
+        r"^\.(global|enabled|affinity(\..*)?|(webhook|controller|scheduler)\.(configuration|onFailure|resources"
         r"|affinity|env|nodeSelector|podAnnotations|podLabels|priorityClassName|tolerations"
         r"|topologySpreadConstraints)(\..*)?)$"
     )
@@ -218,6 +218,8 @@ def test_another_account_has_the_rights_and_the_limits_of_the_usual_one() -> Non
         expected = json.dumps(usual[key])
         for each in _PROCESSES:
             expected = expected.replace(f":podium-system:podium-{each}", f":podium-system:own-{each}")
+            bound = "--confine-binds=podium-system"
+            expected = expected.replace(f"{bound}/podium-{each}", f"{bound}/own-{each}")
             subject = {"kind": "ServiceAccount", "name": "", "namespace": "podium-system"}
             before, after = (
                 json.dumps({**subject, "name": f"{prefix}-{each}"}) for prefix in ("podium", "own")

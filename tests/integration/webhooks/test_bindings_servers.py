@@ -1,11 +1,9 @@
 """With the component confined-binds on real API servers, a stolen token binds the scheduler's pods only."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-import yaml
 from tests.support.connection.cluster import CONTAINER
 from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until
@@ -15,9 +13,8 @@ from tools.devcluster.controlplane.releases import RELEASES
 
 pytestmark = pytest.mark.server
 
-_COMPONENT = Path(__file__).parents[3] / "manifests" / "components" / "confined-binds"
-_ACCOUNT = "system:serviceaccount:podium-system:podium-scheduler"
-_CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/podium"
+_NAMESPACE, _NAME = "podium-system", "podium-scheduler"
+_ACCOUNT = f"system:serviceaccount:{_NAMESPACE}:{_NAME}"
 _PODS = "/api/v1/namespaces/default/pods"
 _REFUSED = "spec.schedulerName is default-scheduler, and this account binds only pods of podium-scheduler"
 
@@ -48,7 +45,7 @@ class Scene(NamedTuple):
 
 @pytest.fixture(scope="module", params=in_turn(__name__))
 def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """Yield a server whose registration has the component's webhook, at the URL of a running one."""
+    """Yield a server whose registration has the webhook of binds."""
     with exclusive(RELEASES[request.param]) as server:
         server.kubectl(
             "create", "clusterrolebinding", "scheduler", "--clusterrole=admin", f"--user={_ACCOUNT}"
@@ -57,18 +54,8 @@ def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         server.kubectl("create", "clusterrole", "binds", *binds)
         server.kubectl("create", "clusterrolebinding", "binds", "--clusterrole=binds", f"--user={_ACCOUNT}")
         assert server.request("POST", "/api/v1/nodes", {"metadata": {"name": "n"}})[0] == 201
-        with running(server, tmp_path_factory.mktemp("webhook")) as webhook:
-            [operation] = yaml.safe_load((_COMPONENT / "webhook.yaml").read_text())
-            code, registered = server.request("GET", _CONFIGURATION)
-            assert code == 200
-            assert isinstance(registered, dict)
-            bundle = registered["webhooks"][0]["clientConfig"]["caBundle"]
-            path = operation["value"]["clientConfig"]["service"]["path"]
-            operation["value"]["clientConfig"] = {"url": webhook.url + path, "caBundle": bundle}
-            # Under another name: the webhook by URL does not change this registration.
-            own = {**registered, "metadata": {"name": "binds"}, "webhooks": [operation["value"]]}
-            code, made = server.request("POST", _CONFIGURATION.rpartition("/")[0], own)
-            assert code == 201, made
+        option = f"--confine-binds={_NAMESPACE}/{_NAME}"
+        with running(server, tmp_path_factory.mktemp("webhook"), option) as webhook:
             made_scene = Scene(server, webhook)
             until(lambda: _REFUSED in _message(_stolen(made_scene)), "the webhook is asked")
             yield made_scene

@@ -16,9 +16,10 @@ from podium.crds import definitions
 from podium.documents.packagedata import folder
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError, connect
+from podium.rules.podiumrules import OWN_RULES
 from podium.rules.policy import Policy, RuleLevel
 from podium.webhooks.publisher import BundlePublisher
-from podium.webhooks.registration import CONVERT, Endpoint, Options, configurations
+from podium.webhooks.registration import CONVERT, Endpoint, Options, empty_configurations
 
 pytestmark = pytest.mark.server
 
@@ -35,6 +36,7 @@ BY_URL = Endpoint(url="https://127.0.0.1:9")
 BY_SERVICE = Endpoint(service=("podium-system", "podium-webhook"))
 JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
+OFF = {rule.cause.rule.id: RuleLevel.OFF for rule in OWN_RULES}
 
 
 @pytest.fixture(scope="module", params=in_turn(__name__))
@@ -65,12 +67,8 @@ def publisher(
     connection: Connection,
     endpoint: Endpoint = BY_URL,
     policy: Policy = Policy(),  # noqa: B008 - immutable
-    logged: list[object] | None = None,
 ) -> BundlePublisher:
-    seen = [] if logged is None else logged
-    return BundlePublisher(
-        connection, endpoint, Options(), policy, log_event=lambda event, fields: seen.append((event, fields))
-    )
+    return BundlePublisher(connection, endpoint, Options(), policy, log_event=lambda _event, _fields: None)
 
 
 def read(server: Server, place: str) -> dict[str, Any]:
@@ -143,7 +141,7 @@ async def test_an_old_bundle_never_replaces_a_newer_one(
     if endpoint is BY_SERVICE:
         install(server)
     first, second = publisher(connection, endpoint), publisher(connection, endpoint)
-    await first.publish(bundle)
+    await restore(first, bundle)
     await first.published(bundle * 2)
     await second.published(bundle * 3)
     await second.publish(bundle * 3)
@@ -176,23 +174,30 @@ async def test_stands_down_where_a_program_writes_the_bundle(
 
 
 def install(server: Server, *, conversion: bool = True) -> None:
-    """Apply the manifests of a cluster: our Service, and no caBundle."""
+    """Apply the manifests of a cluster: our Service, no caBundle and no webhooks."""
     every = definitions.crds(BY_SERVICE.client(CONVERT, None) if conversion else None)
     # A kind with one version has no bundle.
     kinds = [each for each in every if len(each["spec"]["versions"]) > 1]
-    for place, document in zip(
-        PLACES, [*kinds, *configurations(Policy(), BY_SERVICE, Options(), None)], strict=True
-    ):
-        where = f"{place}?fieldManager=kubectl&force=true"
+    for place, document in zip(PLACES, [*kinds, *empty_configurations()], strict=True):
+        where = f"{place}?fieldManager=kubectl&force=false"
         answer = send(server, "PATCH", where, document, content_type=APPLY)
         assert answer.code in (200, 201), answer
 
 
+def registered(server: Server) -> dict[str, list[str]]:
+    """Return the failure policies by the names of the registered webhooks, in order."""
+    found: dict[str, list[str]] = {}
+    for place in PLACES[2:]:
+        for each in read(server, place).get("webhooks", ()):
+            found.setdefault(each["name"], []).append(each["failurePolicy"])
+    return found
+
+
 async def test_by_service_nothing_is_made(server: Server, connection: Connection, bundle: bytes) -> None:
-    """If some webhooks are missing, the existing ones get the bundle, and the error names the others."""
+    """If some objects are missing, the existing ones are written, and the error names the others."""
     ours = publisher(connection, BY_SERVICE)
     assert not await ours.published(bundle)
-    with pytest.raises(PodiumError, match="not found, so no webhook is registered: apply manifests/webhooks"):
+    with pytest.raises(PodiumError, match="not found, so no webhook is registered: apply Podium's manifests"):
         await ours.publish(bundle)
     assert [send(server, "GET", place).code for place in PLACES] == [404] * 4
     install(server)
@@ -201,44 +206,137 @@ async def test_by_service_nothing_is_made(server: Server, connection: Connection
     with pytest.raises(PodiumError) as error:
         await ours.publish(bundle)
     assert [place in str(error.value) for place in PLACES] == [False, False, True, False]
-    assert None not in bundles(read(server, PLACES[3]))
+    assert bundles(read(server, PLACES[3])) == [base64.b64encode(bundle).decode()] * 3
     assert send(server, "GET", PLACES[2]).code == 404
 
 
-async def test_by_service_a_registration_for_another_policy_is_told_once(
+async def test_by_service_the_registration_is_open_first(
     server: Server, connection: Connection, bundle: bytes
 ) -> None:
-    """With `inherit` configured and the default manifests, the process reports the mismatch at once."""
+    """It fails closed once API servers have the bundle, stays so, and follows the options and the policy."""
     install(server)
-    logged: list[Any] = []
-    await publisher(connection, BY_SERVICE, logged=logged).publish(bundle)
-    assert logged == []
-    ours = publisher(connection, BY_SERVICE, Policy(levels={"member-priority": RuleLevel.INHERIT}), logged)
-    assert await ours.published(bundle)
-    assert await ours.published(bundle)
-    assert [(event, fields["webhooks"]) for event, fields in logged] == [
-        ("registration differs", ["MutatingWebhookConfiguration pods.podium.dev"])
-    ]
-
-
-async def test_by_service_only_the_bundle_is_written(
-    server: Server, connection: Connection, bundle: bytes
-) -> None:
-    """The administrator's changes stay, and applying the shipped manifests again keeps the bundle."""
-    shipped = ("apply", "--server-side", "--force-conflicts", "-f", str(folder("manifests") / "webhooks"))
-    server.kubectl(*shipped)
-    edit(server, PLACES[3], "kubectl-edit", "/webhooks/0/failurePolicy", "Ignore")
-    before = [without_bundle(read(server, place)) for place in PLACES]
     ours = publisher(connection, BY_SERVICE)
     assert not await ours.published(bundle)
     await ours.publish(bundle)
+    assert {policy for each in registered(server).values() for policy in each} == {"Ignore"}
+    assert not await ours.published(bundle)
+    await ours.publish(bundle)
     assert await ours.published(bundle)
-    assert [without_bundle(read(server, place)) for place in PLACES] == before
+    assert registered(server)["groups.podium.dev"] == ["Fail", "Fail"]
+    assert set(registered(server)["pods.podium.dev"]) == {"Ignore"}
+    # A certificate is renewed, and the next version has another policy.
+    next_policy = Policy(levels=OFF, native=OFF, reserved_nodes=False)
+    after = publisher(connection, BY_SERVICE, next_policy)
+    assert not await after.published(bundle * 2)
+    await after.publish(bundle * 2)
+    assert await after.published(bundle * 2)
+    assert "pods.podium.dev" not in registered(server)
+    assert registered(server)["groups.podium.dev"] == ["Fail", "Fail"]
+
+
+async def test_by_service_edits_are_repaired_and_other_webhooks_stay(
+    server: Server, connection: Connection, bundle: bytes
+) -> None:
+    """An edited, a widened, a removed and a foreign webhook; `kubectl replace` of the manifests."""
+    install(server)
+    ours = publisher(connection, BY_SERVICE)
+    await ours.publish(bundle)
+    await restore(ours, bundle)
+    before = read(server, PLACES[3])["webhooks"]
+    foreign = {**before[0], "name": "audit.example.com", "failurePolicy": "Ignore"}
+    changes = {
+        "a rule": [{"op": "replace", "path": "/webhooks/0/rules/0/operations", "value": ["CREATE"]}],
+        "a selector": [
+            {"op": "add", "path": "/webhooks/0/objectSelector", "value": {"matchLabels": {"a": "b"}}}
+        ],
+        "namespaces": [
+            {"op": "add", "path": "/webhooks/0/namespaceSelector", "value": {"matchLabels": {"a": "b"}}}
+        ],
+        "one": [{"op": "remove", "path": "/webhooks/1"}],
+        "all": [{"op": "remove", "path": "/webhooks"}],
+    }
+    for what, patch in changes.items():
+        where = f"{PLACES[3]}?fieldManager=kubectl-edit"
+        assert send(server, "PATCH", where, patch, content_type=JSON_PATCH).code == 200, what
+        assert not await ours.published(bundle), what
+        await restore(ours, bundle)
+        assert read(server, PLACES[3])["webhooks"] == before, what
+    added = [{"op": "add", "path": "/webhooks/0", "value": foreign}]
+    by_hand = f"{PLACES[3]}?fieldManager=kubectl-edit"
+    assert send(server, "PATCH", by_hand, added, content_type=JSON_PATCH).code == 200
+    assert await ours.published(bundle)
+    removed = [{"op": "remove", "path": "/webhooks/1"}]
+    assert send(server, "PATCH", by_hand, removed, content_type=JSON_PATCH).code == 200
+    await restore(ours, bundle)
+    assert [each["name"] for each in read(server, PLACES[3])["webhooks"]] == [
+        "audit.example.com",
+        *(each["name"] for each in before),
+    ]
+    kubectl_replace = ("replace", "-f", str(folder("manifests") / "webhooks" / "configurations.yaml"))
+    server.kubectl(*kubectl_replace)
+    assert registered(server) == {}
+    await restore(ours, bundle)
+    assert read(server, PLACES[3])["webhooks"] == before
+
+
+async def restore(ours: BundlePublisher, bundle: bytes | None) -> None:
+    """Publish until the registration is final, as the keeper does."""
+    for _ in range(3):
+        if await ours.published(bundle):
+            return
+        await ours.publish(bundle)
+    raise AssertionError("the registration is not final")
+
+
+async def test_by_service_applying_the_manifests_again_changes_nothing(
+    server: Server, connection: Connection, bundle: bytes
+) -> None:
+    """There is no conflict without force, and every manager owns its own fields."""
+    shipped = ("apply", "--server-side", "-f", str(folder("manifests") / "webhooks"))
     server.kubectl(*shipped)
+    ours = publisher(connection, BY_SERVICE)
+    await restore(ours, bundle)
+    versions = [read(server, place)["metadata"]["generation"] for place in PLACES]
+    server.kubectl(*shipped)
+    assert [read(server, place)["metadata"]["generation"] for place in PLACES] == versions
     assert await ours.published(bundle)
     for place in PLACES:
-        managers = {each["manager"] for each in read(server, place)["metadata"]["managedFields"]}
-        assert "podium-webhook" in managers
+        fields = {
+            each["manager"]: str(each["fieldsV1"])
+            for each in read(server, place)["metadata"]["managedFields"]
+            if "subresource" not in each
+        }
+        assert ("f:webhooks" in fields["podium-webhook"]) == ("webhookconfigurations" in place)
+        assert "f:labels" not in fields["podium-webhook"]
+        assert "f:caBundle" in fields["podium-webhook"]
+        assert "f:webhooks" not in fields["kubectl"]
+
+
+async def test_by_service_without_a_bundle_another_program_writes_it(
+    server: Server, connection: Connection, bundle: bytes
+) -> None:
+    """With cert-manager the webhooks are open until cainjector has written every caBundle, which is kept."""
+    install(server)
+    ours = publisher(connection, BY_SERVICE)
+    await ours.publish(None)
+    assert await ours.published(None)
+    written = base64.b64encode(bundle).decode()
+    for place in PLACES[2:]:
+        assert bundles(read(server, place)) == [None] * len(read(server, place)["webhooks"])
+        for index in range(len(read(server, place)["webhooks"])):
+            edit_bundle(server, place, index, written)
+    assert not await ours.published(None)
+    await restore(ours, None)
+    assert registered(server)["groups.podium.dev"] == ["Fail", "Fail"]
+    for place in PLACES[2:]:
+        assert set(bundles(read(server, place))) == {written}
+    assert bundles(read(server, PLACES[0])) == [None]
+
+
+def edit_bundle(server: Server, place: str, index: int, bundle: str) -> None:
+    patch = [{"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": bundle}]
+    where = f"{place}?fieldManager=cert-manager-cainjector"
+    assert send(server, "PATCH", where, patch, content_type=JSON_PATCH).code == 200
 
 
 async def test_by_service_what_is_not_converted_stays_so(
@@ -247,17 +345,5 @@ async def test_by_service_what_is_not_converted_stays_so(
     """Install the custom resources for a cluster without the webhook."""
     install(server, conversion=False)
     ours = publisher(connection, BY_SERVICE)
-    await ours.publish(bundle)
-    assert await ours.published(bundle)
+    await restore(ours, bundle)
     assert read(server, PLACES[0])["spec"]["conversion"] == {"strategy": "None"}
-
-
-def without_bundle(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a registration without the fields that writing the bundle changes."""
-    for name in ("managedFields", "resourceVersion", "generation"):
-        del document["metadata"][name]
-    document.pop("status", None)
-    spec = document.get("spec", {})
-    for client in (*document.get("webhooks", ()), spec.get("conversion", {}).get("webhook", {})):
-        client.get("clientConfig", {}).pop("caBundle", None)
-    return document

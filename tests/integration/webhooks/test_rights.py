@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support.servers import Server, exclusive
+from tests.support.webhooks.deployed import new_deployment
 from tests.support.webhooks.running import running
 from tools.devcluster.controlplane.releases import RELEASES
 
@@ -79,7 +80,7 @@ def _kubeconfig(server: Server, folder: Path) -> Path:
 
 def test_the_rights_listed_are_enough(tmp_path: Path) -> None:
     """The webhook registers, becomes ready and ends without a refused request; native kinds are watched."""
-    assert len(list(_listed())) == 5
+    assert len(list(_listed())) == 6
     with exclusive(RELEASES["1.37"]) as server:
         for manifest in _account():
             server.kubectl("apply", "--filename=-", stdin=manifest)
@@ -88,7 +89,9 @@ def test_the_rights_listed_are_enough(tmp_path: Path) -> None:
             f"--kubeconfig={_kubeconfig(server, tmp_path)}",
             f"--cert-secret={_NAMESPACE}/{_NAME}",
             f"--register-service={_NAMESPACE}/{_NAME}",
+            f"--deployment={_NAMESPACE}/{_NAME}",
         )
+        new_deployment(server, replicas=1, available=1)
         with running(server, tmp_path, *arguments) as webhook:
             secret = json.loads(
                 server.kubectl("get", "secret", _NAME, f"--namespace={_NAMESPACE}", "--output=json")

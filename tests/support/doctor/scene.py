@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.rollout.objects import replica_set
-from tests.unit.manifests.test_modes import rendered
 
 from podium.api.times import written
 from podium.ops.doctor import facts as doctor
 from podium.ops.doctor import neighbours, registration, rights
+from podium.ops.doctor.expected import expected, manifests
 from podium.ops.doctor.facts import (
     Answer,
     Clock,
@@ -25,11 +25,12 @@ from podium.ops.doctor.facts import (
     Right,
     UnreadDocument,
 )
+from podium.rules.policy import Policy
 from podium.webhooks import certificates
 
 DOCS = Path(__file__).parents[3] / "docs"
 NOW = datetime(2026, 11, 22, 3, 14, 15, tzinfo=UTC)
-INSTALLATION = Installation(rendered("scheduler"))
+INSTALLATION = Installation(expected(manifests(), Policy()))
 # No check reads the schemas, and copying them is slow.
 for _each in INSTALLATION.documents_of("CustomResourceDefinition"):
     for _version in _each["spec"]["versions"]:
@@ -47,6 +48,9 @@ SETTINGS = {
     "reservedNodes": RESERVED,
 }
 NODES = f"/api/v1/nodes?labelSelector={RESERVED.replace('/', '%2F')}&limit={doctor.SAMPLE}"
+
+
+NODE: Document = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "free"}, "spec": {}}
 
 
 def authority(start: datetime, end: datetime) -> certificates.Pair:
@@ -221,6 +225,7 @@ def well() -> Scene:
             SECRET: {"data": {"tls.crt": LEAF}},
             SLICES: listed({"endpoints": [{"conditions": {"ready": True}}, {"conditions": {}}]}),
             NODES: listed(node),
+            doctor.NODES: listed(node, NODE),
         }
     )
     scene.answers = copy.deepcopy(scene.answers)

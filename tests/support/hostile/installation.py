@@ -15,18 +15,17 @@ import msgspec
 import yaml
 from tests.support.controllers.running import spawn
 from tests.support.hostile.watched import Watched
-from tests.support.install.scene import route
+from tests.support.install.scene import NAMESPACE, path_of
 from tests.support.rights import Account
 from tests.support.servers import Server
 from tests.support.waiting import comes, until
+from tests.support.webhooks import deployed
 from tests.support.webhooks.running import Running
-from tests.support.webhooks.running import launch as launch_webhook
 
 from podium.api.quantity import Scale, parse
-from podium.ops.doctor.facts import DEFINITIONS, MUTATING, VALIDATING
-from podium.ops.install import key_of, manifests
+from podium.ops.doctor.expected import manifests
+from podium.ops.doctor.facts import MUTATING, VALIDATING
 
-NAMESPACE = "podium-system"
 _APPLY = "application/apply-patch+yaml"
 # The Deployments have no kubelet here, and Services do not route.
 _LEFT_OUT = ("Deployment", "Service")
@@ -38,15 +37,16 @@ _REPLICAS = {"webhook": 1, "controller": 1, "scheduler": 2}
 
 
 class Program(NamedTuple):
-    """A Podium to run: the executable of its command line, and its manifests in order of application."""
+    """A Podium to run: its command line, that of a webhook at a local URL, and its manifests."""
 
     executable: Path
+    webhook: tuple[str, ...]
     documents: list[dict[str, Any]]
 
 
 def current() -> Program:
     """Return the Podium of this checkout."""
-    return Program(_PODIUM, manifests("scheduler", None))
+    return Program(_PODIUM, (sys.executable, "-m", deployed.__name__), manifests())
 
 
 class Leadership(msgspec.Struct, frozen=True):
@@ -142,7 +142,7 @@ class Installation:
         webhook = self.processes.get("webhook-0")
         if webhook is not None:
             document = _routed(document, webhook.running.url)
-        path = f"{key_of(document).path}?fieldManager=install&force=true"
+        path = f"{path_of(document)}?fieldManager=install&force=true"
         # A definition is served shortly after its creation, and so is an account's namespace.
         answers: list[Any] = []
 
@@ -153,21 +153,17 @@ class Installation:
         assert comes(applied, 20.0), f"{document['kind']} is not applied: {answers}"
 
     def _route(self) -> None:
-        """Point the registration to the local webhook once it has the certificates."""
+        """Wait until API servers call the local webhook, and have them convert by it."""
         webhook = self.processes["webhook-0"].running
         configurations = [f"{MUTATING}/podium", f"{VALIDATING}/podium"]
 
-        def trusted() -> bool:
-            found = [self.server.request("GET", path)[1]["webhooks"] for path in configurations]
-            clients = [each["clientConfig"] for webhooks in found for each in webhooks]
-            for kind in ("podgroups", "workloads"):
-                path = f"{DEFINITIONS}/{kind}.scheduling.podium.dev"
-                conversion = self.server.request("GET", path)[1]["spec"]["conversion"]
-                clients.append(conversion["webhook"]["clientConfig"])
-            return all("caBundle" in each for each in clients)
+        def registered() -> bool:
+            found = [self.server.request("GET", path)[1].get("webhooks", ()) for path in configurations]
+            urls = [each["clientConfig"]["url"] for webhooks in found for each in webhooks]
+            return bool(urls) and all(each.startswith(webhook.url) for each in urls)
 
-        until(trusted, "the registration has the webhook's caBundle")
-        route(self.server, webhook.url)
+        until(registered, "the webhook is registered")
+        deployed.convert_locally(self.server, webhook.url)
 
     def _start(self, name: str) -> None:
         component, program = name.rpartition("-")[0], self._programs[name]
@@ -177,20 +173,17 @@ class Installation:
         deployment = _document(program, "Deployment", component)
         (container,) = deployment["spec"]["template"]["spec"]["containers"]
         _, *given = container["args"]
-        arguments = [each for each in given if not each.startswith(("--bind=", "--config="))]
+        # Without a Deployment, which has no kubelet here.
+        by_test = ("--bind=", "--config=", "--register-service=", "--deployment=")
+        arguments = [each for each in given if not each.startswith(by_test)]
         (file,) = [each for each in given if each.startswith("--config=")]
         arguments.append(f"--config={_configuration(program, component, Path(file).name, folder)}")
         kubeconfig = Account(self.server, NAMESPACE, f"podium-{component}").kubeconfig(folder)
         arguments.append(f"--kubeconfig={kubeconfig}")
         # Fresh, because their memory is measured.
         if component == "webhook":
-            running: Running = launch_webhook(
-                self.server,
-                folder,
-                *arguments,
-                "--host-name=127.0.0.1",
-                executable=program.executable,
-                fresh=True,
+            running: Running = deployed.launch_by_service(
+                self.server, folder, *arguments, program=program.webhook, deployment=False, fresh=True
             )
         else:
             line = [str(program.executable), component, *arguments, "--metrics-port=0", "--log-format=json"]
@@ -200,7 +193,7 @@ class Installation:
 
 
 def _routed(value: Any, url: str) -> Any:
-    """Return a manifest that names a local process in place of each Service; see `route`."""
+    """Return a manifest that names a local process in place of each Service."""
     if isinstance(value, list):
         return [_routed(each, url) for each in value]
     if not isinstance(value, dict):

@@ -10,19 +10,26 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.support.hostile.installation import Program
-
-from podium.ops.install import rank
+from tests.support.webhooks.deployed import LOCAL_URL
 
 _ROOT = Path(__file__).parents[3]
 # The commit of the earlier Podium, until a release can be installed: what ran before this one.
-EARLIER = "7958773ac0a60ce04f2e6faa312dce29a9804698"
+EARLIER = "026acef5bac54fbc5f6a696bd705a2591b89199d"
 _SOURCES = ("core", "webhooks", "controllers", "schedulerplugin", "cli")
 _MANIFESTS = "manifests/rendered/scheduler.yaml"
 # Without `site`, so that the editable installation of this checkout is not on the path.
 _SCRIPT = """#!{interpreter} -S
+import os
 import sys
 sys.path[:0] = {path!r}
 from podium.cli.main import main
+from podium.webhooks import registration
+class Local(registration.Endpoint, frozen=True, kw_only=True):
+    def client(self, path, bundle):
+        return _Endpoint(url=os.environ[{local!r}]).client(path, bundle)
+_Endpoint = registration.Endpoint
+if {local!r} in os.environ:
+    registration.Endpoint = Local
 main()
 """
 
@@ -37,7 +44,7 @@ def earlier(folder: Path) -> Program:
         files.extractall(folder, filter="data")
     path = [*(str(folder / each) for each in _SOURCES), sysconfig.get_path("purelib")]
     script = folder / "podium"
-    script.write_text(_SCRIPT.format(interpreter=sys.executable, path=path), "utf-8")
+    script.write_text(_SCRIPT.format(interpreter=sys.executable, path=path, local=LOCAL_URL), "utf-8")
     script.chmod(0o755)
     documents = yaml.load_all((folder / _MANIFESTS).read_bytes(), Loader=yaml.CSafeLoader)
-    return Program(script, sorted(documents, key=rank))
+    return Program(script, (str(script),), list(documents))

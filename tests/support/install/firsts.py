@@ -1,4 +1,4 @@
-"""Time `podium install` on a bare cluster up to the first enforced rule and the first running gang."""
+"""Time an installation on a bare cluster up to the first enforced rule and the first running gang."""
 
 import contextlib
 import time
@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 
 from tests.support.connection.cluster import NATIVE
 from tests.support.controllers.running import PODIUM_API, Place, Space, spawn
-from tests.support.install.scene import GROUPS, NAMESPACE, podium, route, webhook
+from tests.support.install.scene import GROUPS, NAMESPACE, apply
 from tests.support.rights import Account
 from tests.support.servers import Server
 from tests.support.waiting import until
+from tests.support.webhooks.deployed import installed
 from tests.support.webhooks.running import ending
-from tests.unit.manifests.test_modes import configured
+from tests.unit.manifests.test_modes import configured, rendered
 
 from podium.api.groups import NATIVE_GROUP
 
@@ -21,26 +22,22 @@ _MISSING = "there-is-no-such-class"
 
 
 class Moments(NamedTuple):
-    """The time of each step, in seconds since the command began; `refusal` is the first refusal's message."""
+    """The time of each step, in seconds since the apply began; `refusal` is the first refusal's message."""
 
-    installed: float
     enforced: float
     running: float
     refusal: str
 
 
 def first_steps(server: Server, folder: Path, command: str) -> Moments:
-    """Install with the scheduler, have a group refused and run a gang of two; `command` is podium's path.
+    """Apply the manifests, have a group refused and run a gang of two; `command` is podium's path.
 
-    Services do not route here, so the registrations point to local processes, which have the accounts, the
-    arguments and the configuration of the installed ones.
+    The processes run on this machine, with the accounts, the arguments and the files of their pods.
     """
     with contextlib.ExitStack() as stack:
         began = time.monotonic()
-        webhooks = stack.enter_context(webhook(server, folder / "webhook"))
-        podium(server, "install", "--mode=scheduler")
-        installed = time.monotonic() - began
-        route(server, webhooks[0].url)
+        apply(server, rendered("scheduler"))
+        stack.enter_context(installed(server, folder / "webhook"))
         refused: list[str] = []
 
         def refuses() -> bool:
@@ -65,7 +62,7 @@ def first_steps(server: Server, folder: Path, command: str) -> Moments:
         for name in ("first-0", "first-1"):
             gang.pod(name, "first", schedulerName="podium-scheduler")
         until(lambda: all(_node(gang, name) for name in ("first-0", "first-1")), "the gang has its nodes")
-        return Moments(installed, enforced, time.monotonic() - began, refused[-1])
+        return Moments(enforced, time.monotonic() - began, refused[-1])
 
 
 def _group_of_no_class() -> dict[str, Any]:

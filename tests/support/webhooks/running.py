@@ -7,12 +7,13 @@ same way and show its output if it does not start.
 import contextlib
 import http.client
 import json
+import os
 import random
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ LOG = "webhook.log"
 _ADDRESS = "127.0.0.1"
 # Below the ports of outgoing connections in Linux.
 _PORTS = range(20_000, 32_000)
-_PODIUM = Path(sys.executable).with_name("podium")
+_PODIUM = str(Path(sys.executable).with_name("podium"))
 
 
 @dataclass
@@ -118,21 +119,28 @@ def free_port() -> int:
 
 
 def launch(
-    server: Server, folder: Path, *arguments: str, executable: Path = _PODIUM, fresh: bool = False
+    server: Server,
+    folder: Path,
+    *arguments: str,
+    program: Sequence[str] = (_PODIUM,),
+    environ: Callable[[str], Mapping[str, str]] = lambda _: os.environ,
+    fresh: bool = False,
 ) -> Running:
     """Start the process without waiting; it registers under its own URL unless the arguments differ.
 
-    `folder` gets its log and, unless the arguments differ, its certificates.
+    `folder` gets its log and, unless the arguments differ, its certificates. `environ` is a function of the
+    URL.
     """
     folder.mkdir(parents=True, exist_ok=True)
     port = free_port()
-    line = [str(executable), "webhook", f"--kubeconfig={server.kubeconfig}"]
+    url = f"https://{_ADDRESS}:{port}"
+    line = [*program, "webhook", f"--kubeconfig={server.kubeconfig}"]
     line += [f"--port={port}", "--metrics-port=0", "--drain-seconds=0", "--log-format=json", *arguments]
     if not _given(arguments, "--register-"):
-        line.append(f"--register-url=https://{_ADDRESS}:{port}")
+        line.append(f"--register-url={url}")
     if not _given(arguments, "--cert-", "--provided-"):
         line.append(f"--cert-dir={folder / 'certificates'}")
-    return Running(start(line, folder / LOG, fresh=fresh), folder, port)
+    return Running(start(line, folder / LOG, environ=environ(url), fresh=fresh), folder, port)
 
 
 def _given(arguments: tuple[str, ...], *stems: str) -> bool:

@@ -219,6 +219,7 @@ class World:
         return next((each for each in group.conditions if each.type == PRIORITY), None)
 
 
+FAULTS = st.sampled_from(("busy", "broken", "late", "lost"))
 STEPS = st.one_of(
     st.tuples(
         st.just("pod"), st.sampled_from(PODS), st.sampled_from(NAMES), st.sampled_from((0, 5)), st.booleans()
@@ -230,7 +231,7 @@ STEPS = st.one_of(
     st.tuples(st.just("meddle"), st.sampled_from(NAMES)),
     st.tuples(st.just("tell"), st.sampled_from((Pod, PodGroup)), st.integers(1, 3)),
     st.tuples(st.just("pass"), st.sampled_from((0.1, 1.0, 5.0, 30.0))),
-    st.tuples(st.just("fault"), st.sampled_from(("busy", "broken", "late", "lost"))),
+    st.tuples(st.just("fault"), FAULTS),
     st.tuples(st.just("lead")),
     st.tuples(st.just("lose")),
 )
@@ -316,6 +317,51 @@ def test_whatever_happens_the_end_is_right_and_then_nothing_is_written(
         await world.lose()
 
     asyncio.run(scenario())
+
+
+@given(podium=st.booleans(), steps=st.lists(STEPS, max_size=15), faults=st.lists(FAULTS, max_size=4))
+def test_a_leader_that_retires_leaves_no_mark(
+    steps: list[tuple[Any, ...]], faults: list[str], *, podium: bool
+) -> None:
+    """Groups lose the finalizer and our conditions, whatever happened before; deleted groups are gone."""
+
+    async def scenario() -> None:
+        world = World(podium=podium)
+        await play(world, steps)
+        await world.rest()
+        await world.lose()
+        world.api.faults.extend(faults)
+        retiring = asyncio.create_task(world.manager.retire(LONG))
+        for _ in range(50):
+            await world.advance(1.0)
+            for kind in (Pod, PodGroup):
+                world.api.tell(kind, 1)
+            await world.advance(LONG)
+        assert retiring.done()
+        assert world.logged[-1] == "groups released"
+        for name in NAMES:
+            group = world.api.group(name)
+            if group is not None:
+                assert FINALIZER not in (group.metadata.finalizers or ())
+                assert not [each for each in group.conditions if each.type in OURS]
+                assert group.metadata.deletionTimestamp is None
+        assert not world.bugs
+
+    asyncio.run(scenario())
+
+
+async def test_a_leader_that_retires_gives_up_in_time() -> None:
+    """An API server that refuses every write holds nothing up."""
+    world = World(podium=True)
+    world.api.store(pod_group("one", priority=5, podium=True))
+    await world.rest()
+    await world.lose()
+    world.api.faults.extend(["broken"] * 100)
+    await asyncio.wait_for(world.manager.retire(0.05), 10)
+    assert world.logged[-1] == "groups released"
+    group = world.api.group("one")
+    assert group is not None
+    assert group.metadata.finalizers == [FINALIZER]
 
 
 @given(statuses=st.lists(st.booleans(), max_size=12))

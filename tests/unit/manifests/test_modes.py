@@ -103,7 +103,7 @@ def test_the_command_line_takes_the_arguments(mode: str) -> None:
 
 
 def test_the_images_are_of_this_version() -> None:
-    """`podium install --image` and a release replace the name."""
+    """Overlays and a release replace the name."""
     for mode in _PROCESSES:
         for each in rendered(mode, "Deployment"):
             (container,) = each["spec"]["template"]["spec"]["containers"]

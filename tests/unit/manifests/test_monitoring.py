@@ -17,7 +17,9 @@ from tools.manifests import dashboard, metrics
 from tools.manifests.render import MANIFESTS, ROOT
 
 from podium.rules import clientchecks, pod, podiumrules, priorityclass, storage
+from podium.rules.policy import Policy
 from podium.rules.table import ADMISSION_RULES
+from podium.webhooks.registration import Endpoint, Options, configurations
 
 _ALERTS = yaml.load((MANIFESTS / "monitoring" / "alerts.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)
 _SERVICE, _SERVICE_MONITOR = yaml.load_all(
@@ -162,10 +164,8 @@ def test_a_panel_speaks_of_what_there_is(panel: dashboard.Panel) -> None:
 
 def test_every_webhook_is_looked_for_at_the_api_server() -> None:
     """The names are those that the API server counts."""
-    documents = yaml.load_all(
-        (MANIFESTS / "webhooks" / "configurations.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader
-    )
-    names = [webhook["name"] for each in documents for webhook in each["webhooks"]]
+    registered = configurations(Policy(), Endpoint(service=("n", "s")), Options(), None)
+    names = [webhook["name"] for each in registered for webhook in each["webhooks"]]
     queries = [query for panel in _PANELS for query in panel.queries.values()]
     held = [
         _held(query.replace("$__rate_interval", "5m"))

@@ -1,4 +1,4 @@
-"""The causes of a rollout in statuses as kubelets and controllers write them, and when each is permanent."""
+"""The causes of a rollout in statuses as kubelets and controllers write them."""
 
 from typing import Any, NamedTuple
 
@@ -25,7 +25,7 @@ from tests.support.rollout.objects import (
     waiting,
 )
 
-from podium.ops.rollout import LIMITS, Cause, CauseKind, CauseLimits, ContainerLog, Rollout, lacking, rollout
+from podium.ops.rollout import Cause, CauseKind, ContainerLog, Rollout, lacking, rollout
 
 _NO_NODE = (
     "0/3 nodes are available: 3 Insufficient cpu. preemption: 0/3 nodes are available: 3 No preemption "
@@ -305,36 +305,3 @@ def test_messages_are_one_short_line() -> None:
 )
 def test_the_rules_are_those_of_kubectl_rollout_status(status: dict[str, Any], want: str) -> None:
     assert lacking(deployment(**status)) == want
-
-
-def _seconds(kind: CauseKind, *, pause: tuple[int, int] = (-1, -1)) -> int | None:
-    """Return the second at which a lasting cause becomes permanent; it is absent during the pause."""
-    limits, cause = CauseLimits(), Cause(kind, "Pod a", "any")
-    for second in range(600):
-        present = [] if pause[0] <= second < pause[1] else [cause._replace(object=f"Pod {second}")]
-        if limits.permanent(present, 1000.0 + second):
-            return second
-    return None
-
-
-@pytest.mark.parametrize("kind", CauseKind)
-def test_a_cause_is_permanent_after_its_limit(kind: CauseKind) -> None:
-    """Whichever pod has it: a ReplicaSet replaces pods. The limits stay far below the default --timeout."""
-    want = LIMITS.get(kind)
-    assert _seconds(kind) == (None if want is None else int(want))
-    assert want is None or want < 60
-
-
-def test_the_limit_starts_again_after_an_improvement() -> None:
-    """A pull that failed for a while and then worked, as with a registry that restarts."""
-    assert _seconds(CauseKind.PULL, pause=(44, 45)) == 45 + 45
-
-
-def test_kinds_have_limits_of_their_own() -> None:
-    """A pull that follows a refusal has its whole time."""
-    limits = CauseLimits()
-    refusal, pull = (Cause(kind, "Pod a", "any") for kind in (CauseKind.REFUSED, CauseKind.PULL))
-    assert limits.permanent([refusal], 0.0) == []
-    assert limits.permanent([pull], 29.0) == []
-    assert limits.permanent([pull, refusal], 60.0) == []
-    assert limits.permanent([pull, refusal], 75.0) == [pull]

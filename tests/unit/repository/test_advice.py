@@ -21,11 +21,7 @@ _ADVICE = re.compile(
 # The advice of each process, the page for it, and the words there. All is for an administrator: no account of
 # a process may do it.
 ADVICE = {
-    "apply manifests/webhooks, or use --register-url": (
-        "webhooks.md",
-        "apply --server-side -f manifests/webhooks",
-    ),
-    "apply what `podium manifests webhooks` prints": ("webhooks.md", "podium manifests webhooks --config"),
+    "apply Podium's manifests again": ("webhooks.md", "Apply the manifests again"),
     "apply what `podium manifests crds` prints": ("crds.md", "apply --server-side -f manifests/crds"),
     "restart the scheduler to change this": ("scheduler-reference.md", "what needs a restart"),
     "Delete the group and create it again": ("reconciler-reference.md", "recreate the group"),

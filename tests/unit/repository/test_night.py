@@ -35,9 +35,6 @@ OF_FILES = {
 }
 OF_A_CLUSTER = {
     **{name: OF_FILES[name] for name in ("audit", "whatif", "why", "preflight", "migrate", "report", "ui")},
-    "install": ["install", "--dry-run"],
-    "upgrade": ["upgrade", "--dry-run"],
-    "uninstall": ["uninstall", "--yes"],
     "doctor": ["doctor"],
     "dump": ["dump", "-o", "-"],
 }
@@ -214,7 +211,7 @@ def test_a_port_without_a_listener_is_an_error(options: Sequence[str], tmp_path:
     assert " failed: connection refused. Check that the cluster runs" in output
 
 
-@pytest.mark.parametrize("name", ["audit", "install", "doctor"])
+@pytest.mark.parametrize("name", ["audit", "dump", "doctor"])
 async def test_ctrl_c_while_a_server_is_silent(name: str, tmp_path: Path) -> None:
     """The command ends at once, with exit code 1 and without a traceback."""
     requested = asyncio.Event()

@@ -24,12 +24,16 @@ USAGE = {
         "--register-url and --register-service exclude each other",
     ),
     "registered with a certificate of others": (
-        ["--provided-cert-dir", "c", "--register-service", "a/b"],
-        "excludes --register-service",
+        ["--provided-cert-dir", "c", "--register-url", "https://a"],
+        "excludes --register-url",
     ),
     "a failure policy without a webhook": (
-        ["--cert-dir", "c", "--register-service", "a/b", "--on-failure", "pods=Fail"],
-        "--on-failure needs --register-url",
+        ["--cert-dir", "c", "--on-failure", "pods=Fail"],
+        "--on-failure needs --register-url or --register-service",
+    ),
+    "a Deployment without a webhook": (
+        ["--cert-dir", "c", "--register-url", "https://a", "--deployment", "a/b"],
+        "--deployment needs --register-service",
     ),
     "a URL without TLS": (
         ["--register-url", "http://a"],

@@ -33,16 +33,18 @@ class _Cluster:
         self.bundles: list[tuple[float, bytes]] = []
         self.error: Exception | None = None
         self.overwritten = False
+        self.settling = False
 
     async def registered(self) -> list[bytes]:
         return [bundle for _, bundle in self.bundles[-1:]]
 
-    async def published(self, bundle: bytes) -> bool:
+    async def published(self, bundle: bytes | None) -> bool:
         if self.error:
             raise self.error
         return bool(self.bundles) and self.bundles[-1][1] == bundle and not self.overwritten
 
-    async def publish(self, bundle: bytes) -> None:
+    async def publish(self, bundle: bytes | None) -> None:
+        assert bundle is not None
         self.bundles.append((asyncio.get_running_loop().time(), bundle))
 
     def believed(self, lag: float) -> bytes:
@@ -445,7 +447,7 @@ async def test_an_overwritten_bundle_is_logged_and_no_ca_is_replaced(tmp_path: P
     cluster.overwritten = True
     async with _running(tmp_path, cluster) as replica:
         await _until(lambda: replica.errors)
-        assert "another caBundle" in str(replica.errors[0])
+        assert "another registration" in str(replica.errors[0])
         (tmp_path / "state.json").unlink()
         await _until(lambda: len(replica.errors) > 3)
         assert RotationStep.SWITCH not in replica.events
@@ -611,6 +613,7 @@ async def test_provided_certificates_are_followed_and_never_written(tmp_path: Pa
     watcher = Watcher(
         tmp_path,
         serving,
+        None,
         now=pki.now,
         log_event=lambda event, fields: logged.append((event, fields)),
         poll=0.02,
@@ -660,6 +663,7 @@ async def test_a_lasting_failure_is_logged_once(tmp_path: Path) -> None:
     watcher = Watcher(
         tmp_path,
         Serving(pki.NAMES),
+        None,
         now=pki.now,
         log_event=lambda event, _: logged.append(event),
         sleep=sleep,
@@ -708,7 +712,7 @@ async def test_a_conflict_is_normal_unless_it_repeats(tmp_path: Path, conflicts:
 
 
 async def test_provided_certificates_must_be_good_at_the_start(tmp_path: Path) -> None:
-    watcher = Watcher(tmp_path, Serving(pki.NAMES), now=pki.now, log_event=lambda _event, _fields: None)
+    watcher = Watcher(tmp_path, Serving(pki.NAMES), None, now=pki.now, log_event=lambda _event, _fields: None)
     with pytest.raises(PodiumError, match=r"tls\.crt: No such file"):
         await watcher.load_pair()
     pki.write(tmp_path, pki.leaf(pki.authority(), ("other.example",)))

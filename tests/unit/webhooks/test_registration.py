@@ -14,11 +14,12 @@ from podium.cli.commands.manifests import command
 from podium.crds import definitions
 from podium.documents.packagedata import folder
 from podium.documents.yamldoc import load_all
+from podium.kube.deployment import DeploymentState, state_of
 from podium.rules.podiumrules import OWN_RULES
 from podium.rules.policy import Allowance, Policy, RuleLevel
 from podium.webhooks import cel, manifests
 from podium.webhooks.policies import defaults
-from podium.webhooks.registration import CONVERT, Endpoint, Options, configurations
+from podium.webhooks.registration import CONVERT, Endpoint, Options, Stage, configurations, stage
 
 URL = Endpoint(url="https://127.0.0.1:9443")
 OFF = {rule.cause.rule.id: RuleLevel.OFF for rule in OWN_RULES}
@@ -84,25 +85,20 @@ def test_the_command_heeds_a_policy(tmp_path: Any) -> None:
     policy.write_text(
         "{apiVersion: config.podium.dev/v1, kind: AdmissionPolicy, levels: {member-priority: inherit}}"
     )
-    mutating, _ = printed(
-        "webhooks", "--config", str(policy), "--service", "ns/svc", "--on-failure", "pods=Fail"
-    )
-    (pods,) = (each for each in mutating["webhooks"] if each["name"] == PODS)
-    assert pods["failurePolicy"] == "Fail"
-    assert pods["clientConfig"]["service"]["namespace"] == "ns"
-    assert pods["clientConfig"]["service"]["name"] == "svc"
+    arguments = ("--config", str(policy), "--service", "ns/svc")
+    assert printed("webhooks", *arguments) == printed("webhooks")
+    clients = [each["spec"]["conversion"].get("webhook") for each in printed("crds", *arguments)]
+    services = [each["clientConfig"]["service"] for each in clients if each]
+    assert {(each["namespace"], each["name"]) for each in services} == {("ns", "svc")}
 
 
-def test_the_manifests_register_one_service_without_a_bundle() -> None:
-    """The CA is the same for admission and conversion; the bundle belongs to the webhook or cert-manager."""
-    clients = [webhook["clientConfig"] for each in printed("webhooks") for webhook in each["webhooks"]]
+def test_the_manifests_register_nothing() -> None:
+    """The webhook fills the configurations; applying the manifests again keeps what it wrote."""
+    assert [set(each) for each in printed("webhooks")] == [{"apiVersion", "kind", "metadata"}] * 2
     conversions = [each["spec"]["conversion"] for each in printed("crds")]
-    clients += [each["webhook"]["clientConfig"] for each in conversions if each["strategy"] == "Webhook"]
-    paths = {"/mutate", "/gang", "/scheduled-gang", "/validate", CONVERT}
-    assert {client["service"]["path"] for client in clients} == paths
-    service = {"namespace": "podium-system", "name": "podium-webhook", "port": 443}
-    for client in clients:
-        assert client == {"service": {**service, "path": client["service"]["path"]}}
+    clients = [each["webhook"]["clientConfig"] for each in conversions if each["strategy"] == "Webhook"]
+    service = {"namespace": "podium-system", "name": "podium-webhook", "path": CONVERT, "port": 443}
+    assert clients == [{"service": service}] * 2
 
 
 ALL_GROUPS = ("podgroups", "compositepodgroups")
@@ -230,7 +226,7 @@ def test_options_and_endpoints() -> None:
     failure = {name: each["failurePolicy"] for name, each in validating.items()}
     assert failure == {GROUPS: "Ignore", PODS: "Ignore", NATIVE: "Fail"}
     assert {each["timeoutSeconds"] for each in validating.values()} == {7}
-    assert "namespaceSelector" not in validating[GROUPS]
+    assert validating[GROUPS]["namespaceSelector"] == {}
     for name in (PODS, NATIVE):
         (selected,) = validating[name]["namespaceSelector"]["matchExpressions"]
         assert (selected["operator"], selected["values"]) == ("NotIn", ["kube-system", "mine"])
@@ -238,6 +234,92 @@ def test_options_and_endpoints() -> None:
     assert validating[PODS]["clientConfig"] == {"service": service, "caBundle": "UEVN"}
     (url,) = {each["webhooks"][0]["clientConfig"]["url"] for each in registered()[:1]}
     assert url == "https://127.0.0.1:9443/mutate"
+
+
+def test_the_binds_of_an_account_are_confined() -> None:
+    """The webhook of binds is the last one, and closed: without an answer the account binds no pod."""
+    mutating, validating = registered(options=Options(binder=("ns", 'a"b')))
+    assert "binds.podium.dev" not in webhooks(mutating)
+    binds = validating["webhooks"][-1]
+    assert (binds["name"], binds["failurePolicy"], sent(binds)) == (
+        "binds.podium.dev",
+        "Fail",
+        {"CREATE pods/binding"},
+    )
+    [account] = binds["matchConditions"]
+    assert account["expression"] == r'request.userInfo.username == "system:serviceaccount:ns:a\"b"'
+
+
+def entry(failure: str, bundle: str | None = "UEVN", name: str = GROUPS) -> dict[str, Any]:
+    """Return a webhook as a server returns it."""
+    client = {} if bundle is None else {"caBundle": bundle}
+    return {"name": name, "failurePolicy": failure, "clientConfig": client}
+
+
+ON = DeploymentState(is_off=False, is_available=True)
+WAITS = DeploymentState(is_off=False, is_available=False)
+GONE = DeploymentState(is_off=True, is_available=True)
+OPEN, CLOSED = entry("Ignore"), entry("Fail")
+STAGES: dict[str, tuple[DeploymentState | None, list[dict[str, Any]], bytes | None, Stage]] = {
+    # the Deployment, the registered webhooks, the bundle
+    "turned off": (GONE, [CLOSED], b"PEM", Stage.OFF),
+    "turned off, never registered": (GONE, [], b"PEM", Stage.OFF),
+    "first": (WAITS, [], b"PEM", Stage.OPEN),
+    "first, beside available replicas": (ON, [], b"PEM", Stage.OPEN),
+    "open, no replica available": (WAITS, [OPEN], b"PEM", Stage.OPEN),
+    "open and available": (ON, [OPEN, OPEN], b"PEM", Stage.CLOSED),
+    "open, with another bundle": (ON, [OPEN, entry("Ignore", "eA==")], b"PEM", Stage.OPEN),
+    "open, without a bundle": (ON, [entry("Ignore", None)], b"PEM", Stage.OPEN),
+    "closed, no replica available": (WAITS, [CLOSED], b"PEM", Stage.CLOSED),
+    "closed, with another bundle": (WAITS, [entry("Fail", "eA==")], b"PEM", Stage.CLOSED),
+    "one of two configurations was deleted": (WAITS, [CLOSED], b"PEM", Stage.CLOSED),
+    "only native kinds fail closed": (WAITS, [entry("Fail", name=NATIVE)], b"PEM", Stage.OPEN),
+    "another program's webhook": (WAITS, [entry("Fail", name="groups.example.com")], b"PEM", Stage.OPEN),
+    "cainjector has not written": (ON, [entry("Ignore", None)], None, Stage.OPEN),
+    "cainjector has written once": (ON, [OPEN, entry("Ignore", None)], None, Stage.OPEN),
+    "cainjector has written": (ON, [OPEN, entry("Ignore", "eA==")], None, Stage.CLOSED),
+    "no Deployment, first": (None, [], b"PEM", Stage.OPEN),
+    "no Deployment": (None, [OPEN], b"PEM", Stage.CLOSED),
+}
+
+
+@pytest.mark.parametrize("case", STAGES)
+def test_the_stage_of_a_registration(case: str) -> None:
+    deployment, found, bundle, expected = STAGES[case]
+    assert stage(deployment, found, bundle) is expected
+
+
+def test_the_webhooks_of_a_stage() -> None:
+    """An open registration sends what the closed one does, and refuses nothing without an answer."""
+    for configuration in registered(options=Options(failure={"pods": "Fail"})):
+        webhooks = configuration["webhooks"]
+        assert Stage.OFF.webhooks(webhooks) == []
+        assert Stage.CLOSED.webhooks(webhooks) == webhooks
+        assert Stage.OPEN.webhooks(webhooks) == [{**each, "failurePolicy": "Ignore"} for each in webhooks]
+
+
+DEPLOYMENTS: dict[str, tuple[dict[str, Any] | None, DeploymentState]] = {
+    "deleted": (None, DeploymentState(is_off=True, is_available=False)),
+    "being deleted": (
+        {"metadata": {"deletionTimestamp": "t"}, "spec": {"replicas": 2}},
+        GONE._replace(is_available=False),
+    ),
+    "scaled to 0": (
+        {"metadata": {}, "spec": {"replicas": 0}, "status": {"availableReplicas": 2}},
+        GONE,
+    ),
+    "without a status": ({"metadata": {}, "spec": {"replicas": 1}}, WAITS),
+    "one of two available": (
+        {"metadata": {}, "spec": {"replicas": 2}, "status": {"availableReplicas": 1}},
+        ON,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DEPLOYMENTS)
+def test_the_state_of_a_deployment(case: str) -> None:
+    document, state = DEPLOYMENTS[case]
+    assert state_of(document) == state
 
 
 def test_custom_resources_with_two_versions_are_converted_by_the_same_process() -> None:

@@ -100,6 +100,8 @@ class _Store:
 class _Publisher:
     """Overwrites the version it read, like the real store by resourceVersion."""
 
+    settling = False
+
     def __init__(self, world: _World) -> None:
         self._world = world
         self._read = 0
@@ -108,14 +110,14 @@ class _Publisher:
         await _Pause()
         return [self._world.bundle] if self._world.bundle is not None else []
 
-    async def published(self, bundle: bytes) -> bool:
+    async def published(self, bundle: bytes | None) -> bool:
         await _Pause()
         self._read = self._world.resource_version
         there = self._world.bundle
         await _Pause()
         return there == bundle
 
-    async def publish(self, bundle: bytes) -> None:
+    async def publish(self, bundle: bytes | None) -> None:
         await _Pause()
         world = self._world
         if self._read != world.resource_version:

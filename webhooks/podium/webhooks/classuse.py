@@ -63,7 +63,7 @@ def policy(options: Options) -> list[dict[str, Any]]:
         "matchConstraints": {
             "matchPolicy": "Equivalent",
             # Only administrators may write in the system's namespaces.
-            **options.selector(Family.PODS),
+            "namespaceSelector": options.selector(Family.PODS),
             "resourceRules": _rules(),
         },
         "matchConditions": [

@@ -52,17 +52,22 @@ _SOON_SECONDS = 1.0
 
 
 class Publisher(Protocol):
-    """Writes the bundle to webhook configurations and conversions, where API servers read it."""
+    """Writes the registration with the bundle, where API servers read it."""
+
+    @property
+    def settling(self) -> bool:
+        """Whether the registration changes soon, so that it should be read again soon."""
+        ...
 
     async def registered(self) -> list[bytes]:
         """Return the bundles that API servers have now. Raises PodiumError, and TimeoutError soon."""
         ...
 
-    async def published(self, bundle: bytes) -> bool:
+    async def published(self, bundle: bytes | None) -> bool:
         """Return whether the API server has exactly this bundle everywhere. Raises PodiumError."""
         ...
 
-    async def publish(self, bundle: bytes) -> None:
+    async def publish(self, bundle: bytes | None) -> None:
         """Replace what `published` last read, and nothing newer, with this bundle. Raises PodiumError."""
         ...
 
@@ -78,6 +83,7 @@ class _Renewal:
     def __init__(
         self,
         serving: Serving,
+        publisher: Publisher | None,
         *,
         poll: float,
         now: Callable[[], datetime],
@@ -88,6 +94,9 @@ class _Renewal:
     ) -> None:
         """`poll` is in seconds, and the time until the next turn after one that failed."""
         self._serving = serving
+        self._publisher = publisher
+        # Whether the webhooks are registered; before that API servers cannot call us.
+        self.registered = publisher is None
         self._poll = poll
         self._now = now
         self._log_event = log_event
@@ -107,6 +116,8 @@ class _Renewal:
             wait, failures = self._poll, []
             try:
                 wait = await self.turn()
+                if self._publisher is not None and self._publisher.settling:
+                    wait = min(wait, _SOON_SECONDS)
             except PodiumError as error:
                 if self._is_normal(error):
                     self._log_event("certificates changed meanwhile", {"reason": str(error)})
@@ -165,10 +176,16 @@ class Keeper(_Renewal):
         assert names, "a leaf needs a name"
         poll = periods.poll.total_seconds()
         super().__init__(
-            serving, poll=poll, now=now, log_event=log_event, sleep=sleep, monotonic=monotonic, jitter=jitter
+            serving,
+            publisher,
+            poll=poll,
+            now=now,
+            log_event=log_event,
+            sleep=sleep,
+            monotonic=monotonic,
+            jitter=jitter,
         )
         self._store = store
-        self._publisher = publisher
         self._me = Replica(replica, address, names)
         self._periods = periods
         self._probe = probe
@@ -180,8 +197,6 @@ class Keeper(_Renewal):
         # Consecutive polls at which a report was not proven, while a CA is being dropped.
         self._unproven: Counter[ReplicaReport] = Counter()
         self._logged = ""
-        # Whether API servers have our bundle; before that they cannot call us.
-        self.registered = publisher is None
 
     async def load_pair(self) -> None:
         """Load a pair; create it if the store is empty. Publishes nothing. Raises PodiumError.
@@ -337,7 +352,7 @@ class Keeper(_Renewal):
             self._log_event(RotationStep.PUBLISH.value, {})
         else:
             self._log_event(
-                _NOT_KEPT, {"error": "the API server has another caBundle than the one just written"}
+                _NOT_KEPT, {"error": "the API server has another registration than the one just written"}
             )
         return stuck
 
@@ -367,33 +382,38 @@ class Watcher(_Renewal):
     """Serves a pair that another program, such as cert-manager, keeps in a folder as tls.crt and tls.key.
 
     Reads every `poll` seconds and compares bytes, because a projected volume is replaced by a symbolic link.
-    Writes nothing; that program also manages the caBundle.
+    That program also writes the caBundle. A publisher registers the webhooks without one.
     """
-
-    registered = True
 
     def __init__(
         self,
         folder: Path,
         serving: Serving,
+        publisher: Publisher | None,
         *,
         now: Callable[[], datetime],
         log_event: EventLogger,
         poll: float = 10.0,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        super().__init__(serving, poll=poll, now=now, log_event=log_event, sleep=sleep)
+        super().__init__(serving, publisher, poll=poll, now=now, log_event=log_event, sleep=sleep)
         self._folder = folder
 
-    async def load_pair(self) -> None:
-        """Load the pair. Raises PodiumError."""
-        await self.turn()
-
     async def turn(self) -> float:
-        """Read the pair once, and return the seconds until the next read.
+        """Load the pair and register the webhooks, and return the seconds until the next turn.
 
         Raises PodiumError when the pair cannot be used; the former pair is then still served.
         """
+        await self.load_pair()
+        if self._publisher is not None:
+            if not await self._publisher.published(None):
+                await self._publisher.publish(None)
+                await self._publisher.published(None)
+            self.registered = True
+        return self._poll
+
+    async def load_pair(self) -> None:
+        """Load the pair. Raises PodiumError."""
         try:
             pair = Pair((self._folder / "tls.crt").read_bytes(), (self._folder / "tls.key").read_bytes())
         except OSError as error:
@@ -402,4 +422,3 @@ class Watcher(_Renewal):
             self._load(pair)
         except PodiumError as error:
             raise PodiumError(f"{self._folder}: tls.crt, tls.key: {error}") from None
-        return self._poll

@@ -6,7 +6,7 @@ from podium.crds import definitions
 from podium.rules.policy import Policy
 from podium.webhooks import classuse
 from podium.webhooks.policies import defaults
-from podium.webhooks.registration import CONVERT, Endpoint, Options, configurations
+from podium.webhooks.registration import CONVERT, Endpoint, Options, empty_configurations
 
 # The kinds of manifests by their names on the command line, and their files below manifests/.
 FILES = {
@@ -20,14 +20,15 @@ FILES = {
 def documents(what: str, policy: Policy, service: tuple[str, str], options: Options) -> list[dict[str, Any]]:
     """Return the manifests of one of FILES, for webhooks behind a Service (namespace, name).
 
-    They have no caBundle: the webhook or cert-manager writes it, and applying the manifests keeps it.
+    They have no caBundle: the webhook or cert-manager writes it, and applying the manifests keeps it. The
+    webhook configurations have no webhooks: the process registers them.
     """
     endpoint = Endpoint(service=service)
     match what:
         case "crds":
             return [*definitions.crds(endpoint.client(CONVERT, None)), definitions.records()]
         case "webhooks":
-            return configurations(policy, endpoint, options, None)
+            return empty_configurations()
         case "policies":
             return defaults(policy, options)
         case _:

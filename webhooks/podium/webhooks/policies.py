@@ -148,7 +148,7 @@ def _scope(family: Family, rules: list[dict[str, Any]], options: Options) -> dic
         "failurePolicy": "Fail",
         "matchConstraints": {
             "matchPolicy": "Equivalent",
-            **options.selector(family),
+            **({"namespaceSelector": selector} if (selector := options.selector(family)) else {}),
             "resourceRules": rules,
         },
     }

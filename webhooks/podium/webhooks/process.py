@@ -2,7 +2,8 @@
 
 This module makes no decisions; the order is what matters. A certificate and the first lists come before
 registration, because a registered webhook must be able to answer. Registration comes before readiness. On
-SIGTERM the process is unready before any part closes. The certificates are kept valid until the last answer.
+SIGTERM the process is unready before any part closes. If its Deployment is turned off, the registration is
+removed before the last answer. The certificates are kept valid until the last answer.
 """
 
 import asyncio
@@ -28,6 +29,7 @@ from podium.errors import PodiumError
 from podium.kube.cache import InformerCache
 from podium.kube.connection import Connection, connect
 from podium.kube.discovery import Discovery
+from podium.kube.timeouts import within
 from podium.rules.context import Profile
 from podium.rules.policy import Policy
 from podium.runtime import health, logs
@@ -50,6 +52,7 @@ from podium.webhooks.tls import Serving
 # The kinds that the rules look up; pods are judged without other pods.
 KINDS = (Kind.PRIORITY_CLASS, Kind.POD_GROUP, Kind.WORKLOAD)
 
+_WITHDRAW_SECONDS = 5.0
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
 
 
@@ -95,8 +98,8 @@ class Provided(NamedTuple):
 class WebhookSettings(NamedTuple):
     """The settings from the command line.
 
-    `probes` is a listening socket; the default is any free port. `register` is None if the manifests register
-    the webhook.
+    `probes` is a listening socket; the default is any free port. `register` is None if another client
+    registers the webhook. `deployment` is the process's own.
     """
 
     certificates: Folder | Secret | Provided
@@ -109,6 +112,7 @@ class WebhookSettings(NamedTuple):
     client_ca: Path | None = None
     client_name: str | None = None
     register: Endpoint | None = None
+    deployment: tuple[str, str] | None = None
     options: Options = Options()
     policy: Policy = Policy()
     drain_seconds: float = 5.0
@@ -161,6 +165,16 @@ class _WebhookProcess:
             in_flight=lambda: self._server.load.in_flight,
             expiries=self._expiries,
         )
+        self._publisher: BundlePublisher | None = None
+        if settings.register is not None:
+            self._publisher = BundlePublisher(
+                connection,
+                settings.register,
+                settings.options,
+                settings.policy,
+                log_event=self._log_event,
+                deployment=settings.deployment,
+            )
         self._keeper: Keeper | Watcher | None = None
 
     async def start(self) -> Keeper | Watcher:
@@ -206,12 +220,29 @@ class _WebhookProcess:
         await keeper.run()
 
     async def _drain(self, stop: Stop) -> None:
-        drain = asyncio.create_task(self._server.drain(self._settings.drain_seconds))
+        drain = asyncio.create_task(self._end())
         insisted = asyncio.create_task(stop.insisted.wait())
         await asyncio.wait((drain, insisted), return_when=asyncio.FIRST_COMPLETED)
         insisted.cancel()
         drain.cancel()
         await asyncio.wait((drain,))
+
+    async def _end(self) -> None:
+        """Remove the registration while the process serves, then serve until clients have left."""
+        self._server.draining = True
+        await self._withdraw()
+        await self._server.drain(self._settings.drain_seconds)
+
+    async def _withdraw(self) -> None:
+        """Remove the registration if no process follows. It is quick, or the administrator removes it."""
+        if self._publisher is None:
+            return
+        try:
+            if await within(_WITHDRAW_SECONDS, self._publisher.withdraw()):
+                self._log.info("registration removed")
+        except (PodiumError, TimeoutError) as error:
+            # Who deletes the account's rights deletes the registration too.
+            self._log.warning("registration not removed", error=str(error))
 
     def _missing(self) -> list[str]:
         """Return the reasons why the process is not ready."""
@@ -221,8 +252,7 @@ class _WebhookProcess:
                 discovery is not None and discovery.serves(group, "PodGroup") for group in self._groups
             ),
             "the certificate has expired": expiry is not None and expiry > _now(),
-            "the API server does not have the webhook's caBundle": self._keeper is not None
-            and self._keeper.registered,
+            "the webhooks are not registered": self._keeper is not None and self._keeper.registered,
             "draining": not self._server.draining,
         }
         return self._cluster.waits() + [what for what, fine in missing.items() if not fine]
@@ -235,25 +265,16 @@ class _WebhookProcess:
         settings = self._settings
         kept = settings.certificates
         if isinstance(kept, Provided):
-            return Watcher(kept.path, self._serving, now=_now, log_event=self._log_event)
+            return Watcher(kept.path, self._serving, self._publisher, now=_now, log_event=self._log_event)
         store = (
             FolderStore(kept.path)
             if isinstance(kept, Folder)
             else SecretStore(self._connection, kept.namespace, kept.name)
         )
-        publisher = None
-        if settings.register is not None:
-            publisher = BundlePublisher(
-                self._connection,
-                settings.register,
-                settings.options,
-                settings.policy,
-                log_event=self._log_event,
-            )
         return Keeper(
             store,
             self._serving,
-            publisher,
+            self._publisher,
             names=_certificate_names(settings),
             replica=os.environ.get("POD_NAME") or f"{socket.gethostname()}:{self._server.port}",
             address=(_address(settings), self._server.port),

@@ -1,9 +1,12 @@
-"""Publish our CA bundle where API servers read it, and read it back.
+"""Register the webhooks and our CA bundle where API servers read them, and read them back.
 
 By URL (development) the webhook registers itself: both custom resources with their conversion, and both
-webhook configurations. They are applied on the server side, so that a deletion or edit is repaired. By
-Service (a cluster) the manifests contain the registration, and an administrator may change it. Only the
-caBundle is ours then; no other field is changed, and no object is created.
+webhook configurations. They are applied on the server side, so that a deletion or edit is repaired.
+
+By Service (a cluster) the manifests own the objects, and the process owns the `webhooks` of both
+configurations and the caBundle of each conversion. The configurations of the manifests have no webhooks, so
+nothing is sent to a Service without a process, and no other client writes these fields. The function
+`registration.stage` decides what is registered. No object is created: deleting a configuration turns it off.
 
 If another program, such as cert-manager's cainjector, writes a caBundle, it wins, because two writers would
 overwrite each other forever. A caBundle written by a person with kubectl is overwritten.
@@ -17,13 +20,23 @@ from podium import jsontext
 from podium.crds import definitions
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError, Sleep, get_or_none
+from podium.kube.deployment import read_state
 from podium.kube.reflector import EventLogger
 from podium.kube.timeouts import within
 from podium.rules.policy import Policy
-from podium.webhooks.registration import CONVERT, Endpoint, Options, configurations
+from podium.webhooks.registration import (
+    CONVERT,
+    Endpoint,
+    Options,
+    Stage,
+    configurations,
+    is_ours,
+    stage,
+)
 
 MANAGER = "podium-webhook"
 _PEOPLE = "kubectl"
+_VALIDATING = "ValidatingWebhookConfiguration"
 _PATHS = {
     "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
     "MutatingWebhookConfiguration": "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
@@ -32,15 +45,18 @@ _PATHS = {
 _ESTABLISHED_SECONDS = 30.0
 _GLANCE_SECONDS = 0.1
 _REGISTERED_SECONDS = 5.0
+# An API server that knows the validating webhooks alone refuses groups that were not mutated. It follows each
+# kind of configuration by itself, so the writes are so far apart.
+_APART_SECONDS = 1.0
 
 Document = dict[str, Any]
 
 
 class BundlePublisher:
-    """Publishes a bundle (PEM) wherever API servers read it, and reads it back.
+    """Publishes the registration with a bundle (PEM), and reads it back.
 
-    `published` stores what it read, and `publish` replaces nothing newer. So a replica that stalled in
-    between cannot overwrite a new bundle with an old one.
+    A bundle of None is written by another program. `published` stores what it read, and `publish` replaces
+    nothing newer. So a replica that stalled in between cannot overwrite a new bundle with an old one.
     """
 
     def __init__(
@@ -51,46 +67,61 @@ class BundlePublisher:
         policy: Policy,
         *,
         log_event: EventLogger,
+        deployment: tuple[str, str] | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        """`log_event` logs, by Service, the webhooks whose rules differ from those the policy needs."""
+        """`deployment` is the namespace and name of the process's own, for a registration by Service."""
         self._connection = connection
         self._endpoint = endpoint
         self._options = options
         self._policy = policy
         self._log_event = log_event
+        self._deployment = deployment
         self._sleep = sleep
-        self._unlike: list[str] = []
         self._whole = endpoint.url is not None
+        self._stage = Stage.CLOSED if self._whole else Stage.OFF
         # The object last read, by path; None if there was none.
         self._found: dict[str, Document | None] = {}
 
-    async def published(self, bundle: bytes) -> bool:
-        """Return whether the API server has this bundle everywhere and, by URL, the whole registration.
+    @property
+    def settling(self) -> bool:
+        """Whether the registration of the last read is not final, so that it should be read again soon."""
+        return self._stage is Stage.OPEN
 
-        Raises PodiumError when it cannot be read, and when another program writes the caBundle.
+    async def published(self, bundle: bytes | None) -> bool:
+        """Return whether the API server has the registration that we want, with this bundle everywhere.
+
+        Raises PodiumError when it cannot be read, and when another program writes our caBundle.
         """
         wanted = self._wanted(bundle)
+        deployment = None
+        if self._deployment is not None:
+            deployment = await read_state(self._connection, *self._deployment)
         self._found = {path: await self._read(path) for path in wanted}
-        found = [(document, wanted[path]) for path, document in self._found.items()]
-        for document, _ in found:
-            self._stand_down(document)
+        if bundle is not None:
+            for document in self._found.values():
+                self._stand_down(document)
         if self._whole:
-            return all(_holds(document, whole) for document, whole in found)
-        self._tell_unlike(
-            [name for document, whole in found if document for name in _unlike(document, whole)]
-        )
+            return all(_holds(self._found[path], whole) for path, whole in wanted.items())
+        there = [each for document in self._found.values() for each in _webhooks(document)]
+        self._enter(stage(deployment, there, bundle))
+        if self._stage is Stage.OFF:
+            wanted = {path: whole for path, whole in wanted.items() if self._found[path] is not None}
         return all(
-            document is not None and all(_holds(client, ours) for client in _clients(document).values())
-            for document, whole in found
-            for ours in [_bundle(whole)]
+            (document := self._found[path]) is not None and not _changes(document, whole, self._stage)
+            for path, whole in wanted.items()
         )
 
-    async def publish(self, bundle: bytes) -> None:
-        """Write the bundle over what `published` read; custom resources are served when this returns.
+    def _enter(self, stage: Stage) -> None:
+        if stage is not self._stage:
+            self._log_event("registration changes", {"stage": stage.value})
+        self._stage = stage
+
+    async def publish(self, bundle: bytes | None) -> None:
+        """Write the registration over what `published` read; custom resources are served when this returns.
 
         Raises PodiumError when another client wrote in between, when the write was refused and, by Service,
-        when the registration is missing.
+        when an object of the registration is missing.
         """
         if not self._found:
             await self.published(bundle)
@@ -99,13 +130,39 @@ class BundlePublisher:
             if self._whole:
                 await self._apply(path, whole, found)
             elif found is not None:
-                await self._patch(path, _bundle(whole), found)
+                changes = _changes(found, whole, self._stage)
+                if changes and whole["kind"] == _VALIDATING and not any(map(is_ours, _webhooks(found))):
+                    await self._sleep(_APART_SECONDS)
+                await self._patch(path, changes, found)
         missing = [path for path, found in self._found.items() if found is None]
-        if missing and not self._whole:
+        if missing and not self._whole and self._stage is not Stage.OFF:
             raise PodiumError(
                 f"{self._connection.server}: {', '.join(missing)}: not found, so no webhook is registered: "
-                "apply manifests/webhooks, or use --register-url"
+                "apply Podium's manifests again"
             )
+
+    async def withdraw(self) -> bool:
+        """Remove our webhooks if the Deployment is turned off; return whether it is. Raises PodiumError."""
+        if self._deployment is None or self._whole:
+            return False
+        if not (await read_state(self._connection, *self._deployment)).is_off:
+            return False
+        self._enter(Stage.OFF)
+        # The validating webhooks first.
+        for path, whole in reversed(self._wanted(None).items()):
+            while (found := await self._read(path)) is not None:
+                changes = _changes(found, whole, Stage.OFF)
+                try:
+                    await self._patch(path, changes, found)
+                except RefusedError as refused:
+                    # Another replica wrote in between.
+                    if refused.code != 409:
+                        raise
+                else:
+                    if changes and whole["kind"] == _VALIDATING:
+                        await self._sleep(_APART_SECONDS)
+                    break
+        return True
 
     async def registered(self) -> list[bytes]:
         """Return the bundles that API servers have now.
@@ -120,12 +177,12 @@ class BundlePublisher:
         clients = [client for each in documents if each is not None for client in _clients(each).values()]
         return [base64.b64decode(client.get("caBundle", "")) for client in clients]
 
-    def _wanted(self, bundle: bytes) -> dict[str, Document]:
+    def _wanted(self, bundle: bytes | None) -> dict[str, Document]:
         """Return the whole registration by path, conversions before webhook configurations."""
         kinds = definitions.crds(self._endpoint.client(CONVERT, bundle))
         if not self._whole:
             # By Service only the bundle is ours, and a kind without conversion has none.
-            kinds = [each for each in kinds if _clients(each)]
+            kinds = [each for each in kinds if _clients(each) and bundle is not None]
         ours = configurations(self._policy, self._endpoint, self._options, bundle)
         return {f"{_PATHS[each['kind']]}/{each['metadata']['name']}": each for each in (*kinds, *ours)}
 
@@ -144,16 +201,6 @@ class BundlePublisher:
                     f"{self._connection.server}: {name}: {manager} writes the caBundle, so Podium does not: "
                     "serve the certificate of that program with --provided-cert-dir, or stop the program"
                 )
-
-    def _tell_unlike(self, names: list[str]) -> None:
-        """Log the webhooks that differ, once, because an administrator may want the difference."""
-        if names and names != self._unlike:
-            error = (
-                "these webhooks do not match what the policy needs, so some rules have no effect: apply what "
-                "`podium manifests webhooks` prints for the same --config"
-            )
-            self._log_event("registration differs", {"webhooks": names, "error": error})
-        self._unlike = names
 
     async def _apply(self, path: str, whole: Document, found: Document | None) -> None:
         metadata = {**whole["metadata"], **_revision(found)}
@@ -174,19 +221,13 @@ class BundlePublisher:
             "see its conditions"
         )
 
-    async def _patch(self, path: str, ours: Document, found: Document) -> None:
+    async def _patch(self, path: str, changes: list[Document], found: Document) -> None:
+        """Change what was read. Raises RefusedError of code 409 if another client changed it."""
+        if not changes:
+            return
         # The generation, unlike the resourceVersion, is unchanged when the server writes the status of a CRD.
         generation = found["metadata"]["generation"]
-        patch = [
-            {"op": "test", "path": "/metadata/generation", "value": generation},
-            *(
-                {"op": "add", "path": f"{pointer}/caBundle", "value": ours["caBundle"]}
-                for pointer, client in _clients(found).items()
-                if not _holds(client, ours)
-            ),
-        ]
-        if len(patch) == 1:
-            return
+        patch = [{"op": "test", "path": "/metadata/generation", "value": generation}, *changes]
         content_type = "application/json-patch+json"
         try:
             await self._connection.send("PATCH", path, patch, content_type=content_type, fieldManager=MANAGER)
@@ -212,19 +253,42 @@ def _clients(document: Document) -> dict[str, Document]:
     return {"/spec/conversion/webhook/clientConfig": webhook["clientConfig"]} if webhook else {}
 
 
-def _unlike(found: Document, whole: Document) -> list[str]:
-    """Return the webhooks of a configuration that are missing or have other rules or match conditions."""
-    there = {each["name"]: each for each in found.get("webhooks") or ()}
-    return [
-        f"{whole['kind']} {each['name']}"
-        for each in whole.get("webhooks", ())
-        if not _holds(there.get(each["name"]), {key: each[key] for key in ("rules", "matchConditions")})
-    ]
+def _changes(found: Document, whole: Document, stage: Stage) -> list[Document]:
+    """Return the JSON patch that makes an object of the manifests what we want; empty if it is that."""
+    if whole["kind"] == "CustomResourceDefinition":
+        [client] = _clients(whole).values()
+        return [
+            {"op": "add", "path": f"{pointer}/caBundle", "value": client["caBundle"]}
+            for pointer, there in _clients(found).items()
+            if there.get("caBundle") != client["caBundle"]
+        ]
+    there = _webhooks(found)
+    ours = [each for each in there if is_ours(each)]
+    wanted = [_trusting(each, ours) for each in stage.webhooks(whole["webhooks"])]
+    if _holds(ours, wanted):
+        return []
+    others = [each for each in there if not is_ours(each)]
+    return [{"op": "add", "path": "/webhooks", "value": [*others, *wanted]}]
 
 
-def _bundle(whole: Document) -> Document:
-    """Return the part of a clientConfig that we own by Service."""
-    return {"caBundle": next(iter(_clients(whole).values()))["caBundle"]}
+def _trusting(webhook: Document, registered: list[Document]) -> Document:
+    """Return a webhook with the caBundle that another program wrote, if it has none of ours."""
+    client = webhook["clientConfig"]
+    bundles = {
+        each["name"]: each["clientConfig"]["caBundle"]
+        for each in registered
+        if each["clientConfig"].get("caBundle")
+    }
+    if "caBundle" in client or not bundles:
+        return webhook
+    # That program writes the same one everywhere, so a new webhook need not wait for it.
+    bundle = bundles.get(webhook["name"]) or next(iter(bundles.values()))
+    return {**webhook, "clientConfig": {**client, "caBundle": bundle}}
+
+
+def _webhooks(document: Document | None) -> list[Document]:
+    """Return the webhooks of a configuration; none of another object."""
+    return (document or {}).get("webhooks") or []
 
 
 def _revision(found: Document | None) -> Document:
@@ -234,9 +298,9 @@ def _revision(found: Document | None) -> Document:
 def _holds(found: Any, wanted: Any) -> bool:
     """Return whether a document contains the wanted values.
 
-    The API server adds defaults to mappings, and none to lists.
+    The API server adds defaults to mappings, but none to lists and to empty mappings.
     """
-    if isinstance(wanted, dict):
+    if wanted and isinstance(wanted, dict):
         return isinstance(found, dict) and all(_holds(found.get(key), each) for key, each in wanted.items())
     if isinstance(wanted, list):
         return (

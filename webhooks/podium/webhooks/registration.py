@@ -1,4 +1,4 @@
-"""The webhook configurations, generated from the targets of the rules.
+"""The webhook configurations, generated from the targets of the rules, and the stage of a registration.
 
 There is one entry for each family, because the objects of a family share a failure policy. Podium's own kinds
 fail closed, because only Podium uses them. Pods and native kinds fail open, because every user needs them.
@@ -8,7 +8,7 @@ deletions, status (except for the label guard), or updates of objects being dele
 """
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -19,6 +19,7 @@ from podium.api.core import MIRROR, PODIUM_SCHEDULER
 from podium.api.findings import group_of
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.groups import autogroups
+from podium.kube.deployment import DeploymentState
 from podium.rules import gang, podiumrules, reserved
 from podium.rules.admission import KINDS
 from podium.rules.context import Operation
@@ -36,6 +37,7 @@ LABELS = {
 NAMESPACE = "podium-system"
 SERVICE = "podium-webhook"
 CONVERT = "/convert"
+_DOMAIN = ".podium.dev"
 
 # The phases in each kind of configuration.
 _KINDS = {
@@ -64,7 +66,7 @@ class Family(StrEnum):
     def domain(self) -> str:
         """Return the name of the family's webhook, which users read in refusals."""
         names = {self.PODIUM: "groups", self.GANGS: "gangs", self.PODS: "pods", self.NATIVE: "native-groups"}
-        return f"{names[self]}.podium.dev"
+        return f"{names[self]}{_DOMAIN}"
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,10 +90,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """The options of an installation.
 
     `failure` is `Fail` or `Ignore` by family; the default is Fail for Podium's kinds and Ignore for the
-    others. Pods and native kinds in the `exempt` namespaces are not reviewed.
+    others. Pods and native kinds in the `exempt` namespaces are not reviewed. `binder` is the namespace and
+    name of a service account that may bind only pods of Podium's scheduler.
     """
 
     failure: Mapping[str, str] = {}
+    binder: tuple[str, str] | None = None
     exempt: tuple[str, ...] = ("kube-system", "kube-node-lease", NAMESPACE)
     timeout_seconds: int = 3
 
@@ -100,13 +104,16 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         return self.failure.get(family, "Fail" if family is Family.PODIUM else "Ignore")
 
     def selector(self, family: Family, endpoint: Endpoint | None = None) -> dict[str, Any]:
-        """Return the namespaceSelector of a family as a field; empty for Podium's kinds."""
+        """Return the namespaceSelector of a family; empty for Podium's kinds."""
         if family is Family.PODIUM:
             return {}
         ours = endpoint.service[:1] if endpoint is not None and endpoint.service is not None else ()
         values = list(dict.fromkeys((*self.exempt, *ours)))
-        name = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": values}
-        return {"namespaceSelector": {"matchExpressions": [name]}}
+        return {
+            "matchExpressions": [
+                {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": values}
+            ]
+        }
 
 
 def active(policy: Policy, family: Family) -> Mapping[str, RuleLevel]:
@@ -184,16 +191,15 @@ def configurations(
     """Return the mutating and the validating configuration; `bundle` is the PEM of the trusted CAs."""
     return [
         {
-            "apiVersion": "admissionregistration.k8s.io/v1",
-            "kind": kind,
-            "metadata": {"name": CONFIGURATION, "labels": LABELS},
+            **empty,
             "webhooks": [
                 {
                     "name": f"scheduled-{family.domain}"
                     if phase is AdmissionPhase.SCHEDULED_GANG
                     else family.domain,
                     "clientConfig": endpoint.client(f"/{phase}", bundle),
-                    **_selector(options, endpoint, family, phase),
+                    "namespaceSelector": _selector(options, endpoint, family, phase),
+                    "objectSelector": {},
                     "rules": resource_rules(family, asked),
                     "matchConditions": _conditions(policy, family, phase),
                     "matchPolicy": "Equivalent",
@@ -206,10 +212,102 @@ def configurations(
                 for family in Family
                 for phase in phases
                 if (asked := _asked(policy, family, phase))
-            ],
+            ]
+            + (_binds(endpoint, options, bundle) if AdmissionPhase.VALIDATE in phases else []),
         }
-        for kind, phases in _KINDS.items()
+        for empty, phases in zip(empty_configurations(), _KINDS.values(), strict=True)
     ]
+
+
+def empty_configurations() -> list[dict[str, Any]]:
+    """Return the mutating and the validating configuration of the manifests, which have no webhooks."""
+    return [
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": kind,
+            "metadata": {"name": CONFIGURATION, "labels": LABELS},
+        }
+        for kind in _KINDS
+    ]
+
+
+def _binds(endpoint: Endpoint, options: Options, bundle: bytes | None) -> list[dict[str, Any]]:
+    """Return the webhook of the binds of an account. Without an answer the account binds no pod."""
+    if options.binder is None:
+        return []
+    user = "system:serviceaccount:" + ":".join(options.binder)
+    return [
+        {
+            "name": f"binds{_DOMAIN}",
+            "clientConfig": endpoint.client("/binding", bundle),
+            "namespaceSelector": {},
+            "objectSelector": {},
+            "rules": [
+                {
+                    "apiGroups": [""],
+                    "apiVersions": ["v1"],
+                    "operations": ["CREATE"],
+                    "resources": ["pods/binding"],
+                    "scope": "Namespaced",
+                }
+            ],
+            "matchConditions": [
+                condition("account", f"request.userInfo.username == {msgspec.json.encode(user).decode()}")
+            ],
+            "matchPolicy": "Equivalent",
+            "failurePolicy": "Fail",
+            "sideEffects": "None",
+            "timeoutSeconds": options.timeout_seconds,
+            "admissionReviewVersions": ["v1"],
+        }
+    ]
+
+
+def is_ours(webhook: Mapping[str, Any]) -> bool:
+    """Return whether an entry of a configuration has a name of Podium's."""
+    return str(webhook["name"]).endswith(_DOMAIN)
+
+
+class Stage(StrEnum):
+    """The state in which a webhook keeps its registration.
+
+    OFF has no webhooks. OPEN has all of them with failurePolicy Ignore, and CLOSED as the options say.
+    """
+
+    OFF = "off"
+    OPEN = "open"
+    CLOSED = "closed"
+
+    def webhooks(self, wanted: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the webhooks of this stage from those of `configurations`."""
+        match self:
+            case Stage.OFF:
+                return []
+            case Stage.OPEN:
+                return [{**each, "failurePolicy": "Ignore"} for each in wanted]
+            case _:
+                return list(wanted)
+
+
+def stage(
+    deployment: DeploymentState | None, registered: Sequence[Mapping[str, Any]], bundle: bytes | None
+) -> Stage:
+    """Return the stage that follows from the webhooks that are registered now.
+
+    A first registration is open until API servers trust the webhook and a replica is available: until then
+    it must refuse no write. One that fails closed stays so: a rollout must not open it. Without a Deployment
+    nobody turns the webhook off. Without a bundle another program writes it.
+    """
+    if deployment is not None and deployment.is_off:
+        return Stage.OFF
+    ours = [each for each in registered if is_ours(each)]
+    if any(each["name"] == Family.PODIUM.domain and each.get("failurePolicy") == "Fail" for each in ours):
+        return Stage.CLOSED
+    bundles = [each["clientConfig"].get("caBundle") for each in ours]
+    expected = None if bundle is None else base64.b64encode(bundle).decode()
+    trusted = bool(bundles) and all(each if expected is None else each == expected for each in bundles)
+    available = deployment is None or deployment.is_available
+    return Stage.CLOSED if trusted and available else Stage.OPEN
 
 
 def _selector(options: Options, endpoint: Endpoint, family: Family, phase: AdmissionPhase) -> dict[str, Any]:
@@ -217,7 +315,7 @@ def _selector(options: Options, endpoint: Endpoint, family: Family, phase: Admis
     selector = options.selector(family, endpoint)
     if family is Family.GANGS:
         operator = "In" if phase is AdmissionPhase.SCHEDULED_GANG else "NotIn"
-        selector["namespaceSelector"]["matchExpressions"] += [
+        selector["matchExpressions"] += [
             {"key": autogroups.NAMESPACE_LABEL, "operator": "In", "values": [autogroups.ENABLED]},
             {"key": autogroups.SCHEDULER_LABEL, "operator": operator, "values": [PODIUM_SCHEDULER]},
         ]

@@ -3,6 +3,7 @@
 import click
 
 from podium.cli.config.processoptions import (
+    OBJECT_NAME,
     ElectionOptions,
     LogOptions,
     ProcessOptions,
@@ -25,9 +26,20 @@ from podium.cli.main import examples
 @process_options(metrics_port=9091)
 @leader_options("podium-controller")
 @click.option("--config", metavar="FILE", help="File with a ControllerConfiguration.")
+@click.option(
+    "--deployment",
+    type=OBJECT_NAME,
+    help="Deployment of this process. When it is scaled to 0 or deleted, groups lose Podium's finalizer "
+    "and conditions.",
+)
 @log_options
 def command(
-    *, process: ProcessOptions, election: ElectionOptions, config: str | None, log: LogOptions
+    *,
+    process: ProcessOptions,
+    election: ElectionOptions,
+    config: str | None,
+    deployment: tuple[str, str] | None,
+    log: LogOptions,
 ) -> None:
     """Maintain the condition PodsNotMatchingPriority of every PodGroup.
 
@@ -45,4 +57,4 @@ def command(
 
     options = ManagerOptions(process.kubeconfig, process.context, probes, **election._asdict())
     rules = Rules() if config is None else read_rules(config)
-    uvloop.run(run(options, rules, log.logger()))
+    uvloop.run(run(options, rules, log.logger(), deployment))

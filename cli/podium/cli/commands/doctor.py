@@ -20,7 +20,11 @@ from podium.version import VERSION
 
 if TYPE_CHECKING:
     from podium.cli.render.text import Layout
+    from podium.kube.connection import Connection
     from podium.ops.doctor.facts import ClusterFacts
+    from podium.rules.policy import Policy
+
+_CONFIGURATION = "/api/v1/namespaces/podium-system/configmaps/podium-webhook"
 
 
 @click.command(
@@ -51,21 +55,33 @@ def command(kube: KubeOptions, output: Output) -> None:
 
 
 async def _look(kube: KubeOptions) -> "ClusterFacts":
-    from podium.cli.installpolicies import administered, configured  # noqa: PLC0415 - as below
     from podium.kube.connection import connect  # noqa: PLC0415 - the client takes 0.6 s to import
+    from podium.ops.doctor.expected import expected, manifests  # noqa: PLC0415 - as above
     from podium.ops.doctor.facts import Installation  # noqa: PLC0415 - as above
     from podium.ops.doctor.gather import gather  # noqa: PLC0415 - as above
-    from podium.ops.install import manifests  # noqa: PLC0415 - as above
+    from podium.rules.policy import Policy  # noqa: PLC0415 - as above
 
-    # The manifests of an install with all components.
-    documents = manifests("scheduler", None)
     async with connect(kube.kubeconfig, kube.context, kube.requests) as connection:
         say(f"podium: context {connection.context}, server {connection.server}")
+        policy = Policy()
         # If no AdmissionPolicy can be read, the policies are those that Podium ships.
         with contextlib.suppress(PodiumError):
-            documents = administered(documents, await configured(connection))
-        installation = Installation(documents)
+            policy = await _configured(connection)
+        installation = Installation(expected(manifests(), policy))
         return await gather(connection, installation, cli=VERSION, now=lambda: datetime.now(UTC))
+
+
+async def _configured(connection: "Connection") -> "Policy":
+    """Return the AdmissionPolicy of the webhook in a cluster, or the default. Raises PodiumError."""
+    from podium.cli.config.policyfile import PolicyModel  # noqa: PLC0415 - as above
+    from podium.documents.configfile import config_of  # noqa: PLC0415 - as above
+    from podium.kube.connection import get_or_none  # noqa: PLC0415 - as above
+    from podium.kube.reading import decode  # noqa: PLC0415 - as above
+    from podium.rules.policy import Policy  # noqa: PLC0415 - as above
+
+    body = await get_or_none(connection, _CONFIGURATION)
+    text = ((decode(body, dict[str, Any]) if body else {}).get("data") or {}).get("policy.yaml")
+    return Policy() if text is None else config_of(_CONFIGURATION, text, PolicyModel).policy()
 
 
 def _counts(checks: list[DoctorCheck]) -> dict[CheckLevel, int]:

@@ -35,7 +35,7 @@ def command(
 
     \b
     crds       the custom resources, with conversion by the webhooks
-    webhooks   the webhook configurations; the webhook process writes the caBundle
+    webhooks   the webhook configurations; the webhook process writes their webhooks
     policies   ValidatingAdmissionPolicies for allowed classes and the group label
                (part of every install)
     class-use  the verb `use` on a PriorityClass is required to name it

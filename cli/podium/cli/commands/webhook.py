@@ -76,7 +76,18 @@ _URL = Parsed("URL", _url)
 @click.option(
     "--register-service",
     type=OBJECT_NAME,
-    help="Keep the caBundle of webhooks registered with this Service up to date.",
+    help="Register the webhooks with this Service, in the objects of the manifests.",
+)
+@click.option(
+    "--deployment",
+    type=OBJECT_NAME,
+    help="Deployment of this process. The registration fails open until one of its replicas is available, "
+    "and is removed when the Deployment is scaled to 0 or deleted.",
+)
+@click.option(
+    "--confine-binds",
+    type=OBJECT_NAME,
+    help="Service account that may bind only pods of Podium's scheduler.",
 )
 @policy_options
 @click.option(
@@ -99,6 +110,8 @@ def command(
     client_name: str | None,
     register_url: str | None,
     register_service: tuple[str, str] | None,
+    deployment: tuple[str, str] | None,
+    confine_binds: tuple[str, str] | None,
     config: str | None,
     failure_policies: Sequence[tuple[str, str]],
     drain_seconds: float,
@@ -114,17 +127,15 @@ def command(
         raise click.UsageError("Give exactly one of --cert-dir, --cert-secret and --provided-cert-dir.")
     if register_url is not None and register_service is not None:
         raise click.UsageError("--register-url and --register-service exclude each other.")
-    if provided_cert_dir is not None and (register_url or register_service):
+    if provided_cert_dir is not None and register_url:
         raise click.UsageError(
-            "--provided-cert-dir excludes "
-            f"{'--register-url' if register_url else '--register-service'}: the issuer of the "
-            "certificate writes the caBundle."
+            "--provided-cert-dir excludes --register-url: the issuer of the certificate writes the caBundle."
         )
-    if failure_policies and register_url is None:
-        raise click.UsageError(
-            "--on-failure needs --register-url. Otherwise set it in the manifests: podium manifests "
-            "webhooks --on-failure ..."
-        )
+    if deployment is not None and register_service is None:
+        raise click.UsageError("--deployment needs --register-service.")
+    if (failure_policies or confine_binds) and not (register_url or register_service):
+        option = "--on-failure" if failure_policies else "--confine-binds"
+        raise click.UsageError(f"{option} needs --register-url or --register-service.")
     probes = process.listen()
     from podium.webhooks import registration  # noqa: PLC0415 - as above
     from podium.webhooks.process import Folder, Provided, Secret, WebhookSettings, run  # noqa: PLC0415 - as above
@@ -150,7 +161,8 @@ def command(
         client_ca=None if client_ca is None else Path(client_ca),
         client_name=client_name,
         register=endpoint,
-        options=registration.Options(failure=dict(failure_policies)),
+        deployment=deployment,
+        options=registration.Options(failure=dict(failure_policies), binder=confine_binds),
         policy=policy_of(config),
         drain_seconds=drain_seconds,
     )

@@ -32,6 +32,9 @@ class DoctorCheck(msgspec.Struct, frozen=True):
     made: bool = True
 
 
+# The fix if an object of the installation is missing or older.
+APPLY = "apply Podium's manifests, or upgrade its Helm release (docs/install.md)"
+
 # A check of each level, by its name, its fact and its fix.
 problem = functools.partial(DoctorCheck, CheckLevel.PROBLEM)
 warning = functools.partial(DoctorCheck, CheckLevel.WARNING)

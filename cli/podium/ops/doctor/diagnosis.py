@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from podium.ops.doctor import neighbours, policies, processes, registration, rights, server
+from podium.ops.doctor import neighbours, placement, policies, processes, registration, rights, server
 from podium.ops.doctor.check import CheckLevel, DoctorCheck
 from podium.ops.doctor.facts import ClusterFacts
 
@@ -24,6 +24,8 @@ _CHECKS: tuple[Callable[[ClusterFacts], Iterator[DoctorCheck]], ...] = (
     registration.trial,
     policies.policies,
     rights.rights,
+    rights.own_rights,
+    placement.own_pods,
     neighbours.webhooks,
     neighbours.mutators,
     neighbours.schedulers,

@@ -36,6 +36,7 @@ _OTHERS = {
     "fieldSelector": "spec.schedulerName!=default-scheduler,status.phase!=Succeeded,status.phase!=Failed",
     "limit": SAMPLE,
 }
+NODES = f"/api/v1/nodes?limit={SAMPLE}"
 # Pods of schedulers other than kube-scheduler that are not finished.
 PODS = f"/api/v1/pods?{urlencode(_OTHERS)}"
 
@@ -103,7 +104,7 @@ class Installation:
     """The objects of an install, from the manifests: the one source of names and rights."""
 
     def __init__(self, documents: Sequence[Document]) -> None:
-        self._documents = documents
+        self.documents = documents
         (self.namespace,) = [each["metadata"]["name"] for each in self.documents_of("Namespace")]
         # Paths: the namespace, the Deployments, their ReplicaSets and pods, the Events of type Warning, the
         # Leases, the scheduler's ConfigMap.
@@ -118,7 +119,7 @@ class Installation:
 
     def documents_of(self, *kinds: str) -> list[Document]:
         """Return the documents of some kinds."""
-        return [each for each in self._documents if each["kind"] in kinds]
+        return [each for each in self.documents if each["kind"] in kinds]
 
     def within(self, group_version: str, resource: str) -> str:
         """Return the path of a list in the namespace of the installation."""
@@ -142,6 +143,7 @@ class Installation:
             BINDINGS,
             CLASSES,
             PODS,
+            NODES,
             *(
                 f"{DEFINITIONS}/{each['metadata']['name']}"
                 for each in self.documents_of("CustomResourceDefinition")
@@ -208,10 +210,12 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def registered(self) -> bool:
-        """Return whether a webhook configuration of Podium exists."""
+        """Return whether webhooks of Podium are registered."""
         ours = {each["metadata"]["name"] for each in self.installation.documents_of(*REGISTRATIONS)}
         return any(
-            each["metadata"]["name"] in ours for path in (MUTATING, VALIDATING) for each in self.items(path)
+            each["metadata"]["name"] in ours and each.get("webhooks")
+            for path in (MUTATING, VALIDATING)
+            for each in self.items(path)
         )
 
     @property

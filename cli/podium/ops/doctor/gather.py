@@ -32,6 +32,7 @@ from podium.ops.doctor.facts import (
     Document,
     Installation,
     Probe,
+    Right,
     UnreadDocument,
 )
 from podium.text import cut, one_line
@@ -48,6 +49,7 @@ _MOST = 12
 _LONGEST = 300
 _OLDER = f"{PODIUM_GROUP}/v1alpha2"
 _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+_OWN_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 async def gather(
@@ -78,7 +80,13 @@ async def gather(
     return msgspec.structs.replace(
         facts,
         answers={**facts.answers, **answers},
-        rights={right: _allowed(answer) for right, answer in (await sender.post(_REVIEWS, reviews)).items()},
+        rights={
+            right: _allowed(answer)
+            for right, answer in {
+                **await sender.post(_REVIEWS, reviews),
+                **await sender.own_rights(facts),
+            }.items()
+        },
         probes=await sender.probes(facts),
         trial=await sender.trial(facts),
     )
@@ -100,6 +108,17 @@ class _RequestSender:
         """Send some documents to a path, and return the answers."""
         found = await self._all({key: ("POST", path, body) for key, body in bodies.items()})
         return {key: _document(path, reply) for key, reply in found.items()}
+
+    async def own_rights(self, facts: ClusterFacts) -> dict[Right, Answer]:
+        """Return the answers about the user's rights to install, if nothing is installed."""
+        if facts.processes:
+            return {}
+        # Most users who install may do everything, so one request asks for that before many ask for each.
+        found = await self.post(_OWN_REVIEWS, {rights.ALL: rights.own_review(rights.ALL)})
+        if _allowed(found[rights.ALL]) is True:
+            return found
+        wanted = rights.installing(facts.installation)
+        return await self.post(_OWN_REVIEWS, {each: rights.own_review(each) for each in wanted})
 
     async def probes(self, facts: ClusterFacts) -> dict[str, Probe]:
         """Return the answers of the processes, through the API server's proxy."""

@@ -237,7 +237,7 @@ def schedulers(facts: ClusterFacts) -> Iterator[DoctorCheck]:
         and facts.unread(facts.installation.deployments) is None
     ):
         fact = f"{count(len(waiting), 'pod')}{more} wait for {facts.scheduler_name}, which is not installed"
-        yield problem(name, fact, "podium install --mode scheduler, or run podium scheduler")
+        yield problem(name, fact, "install the scheduler (docs/install.md), or run podium scheduler")
     if counts:
         yield ok(name, f"beside kube-scheduler: {listed(counts)}")
     elif not served:

@@ -10,7 +10,7 @@ from podium.ops.doctor.check import DoctorCheck, ok, warning
 from podium.ops.doctor.facts import BINDINGS, POLICIES, ClusterFacts, Document, unseen
 from podium.text import some
 
-_FIX = "podium install, or podium manifests policies --config FILE with the webhook's file"
+_FIX = "podium manifests policies --config FILE with the webhook's file, for kubectl apply --server-side"
 
 
 def policies(facts: ClusterFacts) -> Iterator[DoctorCheck]:

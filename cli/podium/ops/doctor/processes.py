@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from podium.api.meta import instant
 from podium.kube.reading import NamedUndecodable
-from podium.ops.doctor.check import DoctorCheck, note, ok, problem, warning
+from podium.ops.doctor.check import APPLY, DoctorCheck, note, ok, problem, warning
 from podium.ops.doctor.facts import ClusterFacts, Document, lasting, policy_path, unseen
 from podium.ops.rollout import Rollout, rollout
 from podium.text import count, listed, some
@@ -35,17 +35,18 @@ def installed(facts: ClusterFacts) -> Iterator[DoctorCheck]:
         fact = f"no process of Podium in {place.namespace}: only the command line is used"
         if facts.registered:
             fact = f"webhooks are registered, but no process of Podium is in {place.namespace}"
-        fix = "podium install, for admission and the reconciler; add --mode scheduler for the scheduler"
+        fix = "docs/install.md: Helm, kubectl, Argo CD or Flux"
         yield note(name, fact, fix)
         return
     missing = [each for each in ("webhook", "controller") if each not in facts.processes]
     if missing:
         fact = f"no Deployment podium-{' and no podium-'.join(missing)} in {place.namespace}"
-        yield problem(name, fact, "podium install")
+        yield problem(name, fact, APPLY)
     else:
         mode = "with the scheduler" if "scheduler" in facts.processes else "admission and reconciler"
         yield ok(name, f"installed in {place.namespace}: {mode}")
     yield from _versions(facts)
+    yield from _releases(facts)
     yield from _namespace(facts)
 
 
@@ -58,7 +59,7 @@ def _versions(facts: ClusterFacts) -> Iterator[DoctorCheck]:
     }
     if len(set(images.values())) > 1:
         fact = listed([f"{each} runs {image}" for each, image in images.items()])
-        yield warning(name, fact, "use one version for all: podium install")
+        yield warning(name, fact, "use the image of one version for all")
         return
     image = next(iter(images.values()))
     tag = _TAG.search(image)
@@ -67,6 +68,29 @@ def _versions(facts: ClusterFacts) -> Iterator[DoctorCheck]:
         yield note(name, fact, "use the command of that version; these checks are of this version")
     else:
         yield ok(name, f"the processes and this command are podium {facts.cli}")
+
+
+def _releases(facts: ClusterFacts) -> Iterator[DoctorCheck]:
+    """Yield a check of the Helm releases to which the processes belong."""
+    name = "installed-by"
+    releases: dict[str, list[str]] = defaultdict(list)
+    for component, deployment in facts.processes.items():
+        metadata = deployment["metadata"]
+        ours = (metadata.get("labels") or {}).get("app.kubernetes.io/managed-by") == "Helm"
+        release = (metadata.get("annotations") or {}).get("meta.helm.sh/release-name", "")
+        releases[release if ours else ""].append(f"podium-{component}")
+    owners = {
+        f"Helm release {release}" if release else "no Helm release": listed(names)
+        for release, names in releases.items()
+    }
+    if len(releases) > 1:
+        fact = "; ".join(f"{names}: {owner}" for owner, names in owners.items())
+        fix = "delete the Deployments that do not belong to the tool with which you upgrade, then upgrade"
+        yield warning(name, f"the processes were installed in different ways: {fact}", fix)
+    elif "" in releases:
+        yield ok(name, "installed without Helm, so by server-side apply or GitOps")
+    else:
+        yield ok(name, f"{next(iter(owners))}: upgrade it by Helm")
 
 
 def _namespace(facts: ClusterFacts) -> Iterator[DoctorCheck]:
@@ -258,7 +282,6 @@ def policies(facts: ClusterFacts) -> Iterator[DoctorCheck]:
             yield unseen("policies", f"the policies of podium-{process} were", unread)
         elif missing:
             fact = f"podium-{process} is not restricted by ValidatingAdmissionPolicy {some(missing)}"
-            mode = " --mode scheduler" if process == "scheduler" else ""
-            yield warning("policies", fact, f"podium install{mode}")
+            yield warning("policies", fact, APPLY)
         elif ours:
             yield ok("policies", f"podium-{process} is restricted by {some(ours)}")

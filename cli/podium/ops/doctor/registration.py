@@ -13,40 +13,36 @@ from typing import Any
 
 from podium.errors import PodiumError
 from podium.groups.autogroups import API_VERSION as STORED
-from podium.ops.doctor.check import DoctorCheck, note, ok, problem, warning
+from podium.ops.doctor.check import APPLY, DoctorCheck, note, ok, problem, warning
 from podium.ops.doctor.facts import DEFINITIONS, REGISTRATIONS, ClusterFacts, Document, given, lasting, unseen
 from podium.text import count, some
 from podium.webhooks import certificates
 from podium.webhooks.certificates import Facts as Certificate
+from podium.webhooks.registration import is_ours
 
 # Certificates are renewed long before this: ours with a third of thirty days left, cert-manager's with a
 # third of ninety.
 _SOON = timedelta(days=5)
-_MANIFESTS = "podium manifests webhooks --config FILE with the webhook's file"
 
 
 def registrations(facts: ClusterFacts) -> Iterator[DoctorCheck]:
-    """Yield checks of the existing webhook configurations against those of an install."""
+    """Yield checks of the existing webhook configurations against those that the processes register."""
     name = "registration"
     if (unread := facts.unread(*REGISTRATIONS.values())) is not None:
         yield unseen(name, "the webhook configurations were", unread)
         return
     wanted = facts.installation.documents_of(*REGISTRATIONS)
     found = {each["kind"]: ours for each in wanted if (ours := _there(facts, each)) is not None}
-    if not found and not facts.processes:
-        return  # `installed` reports it.
-    if not found:
-        fact = "no webhook is registered: no object is validated or defaulted"
-        yield problem(name, fact, "podium install")
-        return
-    well = True
-    for each in wanted:
-        for check in _registration(each, found.get(each["kind"])):
-            well = False
-            yield check
-    if well:
+    checks = [
+        check
+        for each in wanted
+        if each["kind"] in found or facts.processes
+        for check in _registration(facts, each, found.get(each["kind"]))
+    ]
+    yield from checks
+    if found and facts.processes and not checks:
         number = sum(len(each["webhooks"]) for each in found.values())
-        yield ok(name, f"{number} webhooks are registered as an install does")
+        yield ok(name, f"{number} webhooks are registered as this version does")
 
 
 def _there(facts: ClusterFacts, wanted: Document) -> Document | None:
@@ -55,31 +51,57 @@ def _there(facts: ClusterFacts, wanted: Document) -> Document | None:
     return next((each for each in items if each["metadata"]["name"] == name), None)
 
 
-def _registration(wanted: Document, found: Document | None) -> Iterator[DoctorCheck]:
+def _registration(facts: ClusterFacts, wanted: Document, found: Document | None) -> Iterator[DoctorCheck]:
     name, title = "registration", f"{wanted['kind']} {wanted['metadata']['name']}"
     if found is None:
-        yield problem(name, f"{title} does not exist", "podium install")
+        yield problem(name, f"{title} does not exist: its webhooks are off", APPLY)
         return
-    there = {each["name"]: each for each in found.get("webhooks") or ()}
+    there = {each["name"]: each for each in found.get("webhooks") or () if is_ours(each)}
+    yield from _foreign(facts, title, there)
+    if not facts.processes:
+        return
+    if not there:
+        fact = f"{title} has no webhooks: the process registers them when it serves"
+        yield problem(name, fact, _logs(facts))
+        return
     meant = {each["name"]: each for each in wanted["webhooks"]}
     for kind, names in (("lacks", meant.keys() - there.keys()), ("also has", there.keys() - meant.keys())):
         if names:
-            yield note(name, f"{title} {kind} {some(names)}, which rule levels can explain", _MANIFESTS)
+            yield note(name, f"{title} {kind} {some(names)}, which options of the process can explain")
     both = sorted(meant.keys() & there.keys())
     sent = [each for each in both if _sent(meant[each]) != _sent(there[each])]
     if sent:
-        fact = f"{title}: {some(sent)} has other rules than the default, which rule levels can explain"
-        yield note(name, fact, _MANIFESTS)
+        fact = f"{title}: {some(sent)} has other rules than those of the ConfigMap podium-webhook"
+        fix = f"kubectl -n {facts.installation.namespace} rollout restart deployment podium-webhook"
+        yield note(name, fact, fix)
     for each in both:
         now, usual = there[each].get("failurePolicy", "Fail"), meant[each]["failurePolicy"]
         if now != usual:
-            why = "writes fail when no webhook answers" if now == "Fail" else "no object is validated then"
-            fact = f"{title}: {each} has failurePolicy {now}, an install has {usual}: {why}"
-            yield warning(name, fact, "podium install, unless this is intended")
+            why = (
+                "writes fail when no webhook answers"
+                if now == "Fail"
+                else "no object is validated then, as until a replica is available"
+            )
+            fact = f"{title}: {each} has failurePolicy {now}, the default is {usual}: {why}"
+            yield warning(name, fact, f"{_logs(facts)}, unless --on-failure says so")
+
+
+def _foreign(facts: ClusterFacts, title: str, there: Mapping[str, Document]) -> Iterator[DoctorCheck]:
+    """Yield a check if another installation or a process by URL has registered the webhooks."""
+    clients = [each["clientConfig"] for each in there.values()]
+    urls = sorted({client["url"] for client in clients if client.get("url")})
+    namespaces = {client["service"]["namespace"] for client in clients if client.get("service")}
+    others = sorted(namespaces - {facts.installation.namespace})
+    if urls:
+        fact = f"{title} is registered at {some(urls)}, by a process with --register-url"
+        yield warning("registration", fact, "stop that process, and delete the configuration")
+    if others:
+        fact = f"{title} is registered for a Service in {some(others)}, by another installation"
+        yield problem("registration", fact, "remove that installation first")
 
 
 def _sent(webhook: Document) -> list[Any]:
-    """Return what is sent to a webhook; the administrator may change its namespaces."""
+    """Return what is sent to a webhook."""
     return [webhook.get("rules"), webhook.get("matchConditions")]
 
 
@@ -269,7 +291,7 @@ def trial(facts: ClusterFacts) -> Iterator[DoctorCheck]:
             if facts.registered:
                 yield warning(name, fact, "check `registration`")
             else:
-                yield note(name, fact, "podium install")
+                yield note(name, fact, APPLY)
     elif "admission webhook" in answer.why and " denied the request" in answer.why:
         yield ok(name, f"{what} was validated and refused by your policy: {answer.why}")
     elif answer.code in (401, 403):

@@ -7,17 +7,15 @@ therefore read here: the API server is asked about each right.
 from collections import defaultdict
 from collections.abc import Iterator
 
-from podium.ops.doctor.check import DoctorCheck, ok, problem
+from podium.api.findings import group_of
+from podium.ops.doctor.check import APPLY, DoctorCheck, note, ok, problem
 from podium.ops.doctor.facts import ClusterFacts, Document, Installation, Right, UnreadDocument, given, unseen
 from podium.text import count, some
 
 # The rights that the webhook needs only if it issues its certificates itself.
-_OWN_CERTIFICATES = (
-    "secrets",
-    "mutatingwebhookconfigurations",
-    "validatingwebhookconfigurations",
-    "customresourcedefinitions",
-)
+_OWN_CERTIFICATES = ("secrets", "customresourcedefinitions")
+# All rights: a user who has them needs no further review.
+ALL = Right("", "", "*", "*", "", "*")
 
 
 def wanted(installation: Installation, processes: dict[str, Document]) -> list[Right]:
@@ -41,6 +39,49 @@ def wanted(installation: Installation, processes: dict[str, Document]) -> list[R
         for verb in rule["verbs"]
     ]
     return [each for each in found if own or each.resource not in _OWN_CERTIFICATES]
+
+
+def installing(installation: Installation) -> list[Right]:
+    """Return each right that the user needs to install, by kind."""
+    found = [
+        Right("", each["metadata"].get("namespace", ""), group_of(each["apiVersion"]), resource, "", verb)
+        for each in installation.documents
+        for resource in [_plural(each["kind"])]
+        for verb in ("get", "create", "patch")
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _plural(kind: str) -> str:
+    """Return the resource of a kind of the manifests."""
+    lower = kind.lower()
+    return f"{lower.removesuffix('y')}ies" if lower.endswith("y") else f"{lower}s"
+
+
+def own_review(right: Right) -> Document:
+    """Return the SelfSubjectAccessReview of a right of the user."""
+    return {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes(right)},
+    }
+
+
+def own_rights(facts: ClusterFacts) -> Iterator[DoctorCheck]:
+    """Yield a check of whether the user may install, before an installation."""
+    answers = {right: answer for right, answer in facts.rights.items() if not right.account}
+    if not answers or facts.processes:
+        return
+    name = "install-rights"
+    unread = next((each for each in answers.values() if isinstance(each, UnreadDocument)), None)
+    lacking = [words(right) for right, allowed in answers.items() if allowed is False and right != ALL]
+    if lacking:
+        fact = f"you may not install Podium: {count(len(lacking), 'right')} missing: {some(lacking)}"
+        yield note(name, fact, "ask a cluster-admin to install it")
+    elif unread is not None:
+        yield unseen(name, "your own rights were", unread)
+    else:
+        yield ok(name, "you may install Podium")
 
 
 def review(right: Right, namespace: str) -> Document:
@@ -78,13 +119,15 @@ def rights(facts: ClusterFacts) -> Iterator[DoctorCheck]:
     """Yield a check of the missing rights of each account."""
     by_account: dict[str, dict[Right, bool | UnreadDocument]] = defaultdict(dict)
     for right, answer in facts.rights.items():
+        if not right.account:
+            continue  # `own_rights` reports it.
         by_account[right.account][right] = answer
     for account, answers in sorted(by_account.items()):
         unread = next((each for each in answers.values() if isinstance(each, UnreadDocument)), None)
         lacking = [right for right, allowed in answers.items() if allowed is False]
         if lacking:
             fact = f"account {account} lacks {count(len(lacking), 'right')}: {some(map(words, lacking))}"
-            yield problem("rights", fact, "podium install, which applies the roles again")
+            yield problem("rights", fact, f"{APPLY}, which restores the roles")
         elif unread is not None:
             yield unseen("rights", f"the rights of account {account} were", unread)
         else:

@@ -7,9 +7,8 @@ from podium.answers.audits.run import MINORS
 from podium.api.groups import NATIVE_GROUP
 from podium.api.minors import minor_of
 from podium.api.reads import READS
-from podium.ops.doctor.check import DoctorCheck, note, ok, problem, warning
+from podium.ops.doctor.check import APPLY, DoctorCheck, note, ok, problem, warning
 from podium.ops.doctor.facts import DEFINITIONS, GROUPS, ClusterFacts, Document, lasting, unseen
-from podium.ops.install import MODES
 from podium.text import listed
 
 # Certificates are valid from an hour earlier, but minimum run times and preemption delays use the clock.
@@ -17,15 +16,11 @@ _APART_SECONDS = 10.0
 
 
 class Minimum(NamedTuple):
-    """The first minor of Kubernetes on which a mode works, and what the minor before lacks.
-
-    `installed_by` are the modes of `podium install` that include it.
-    """
+    """The first minor of Kubernetes on which a mode works, and what the minor before lacks."""
 
     mode: str
     minor: int
     because: str
-    installed_by: tuple[str, ...] = ()
 
 
 # The schemas of the custom resources validate names by CEL's `format` library, which API servers know since
@@ -33,8 +28,8 @@ class Minimum(NamedTuple):
 # ValidatingAdmissionPolicies are stable since 1.30, optional types in CEL accepted since 1.29.
 MINIMA = (
     Minimum("the command line", 21, "policy/v1"),
-    Minimum("admission and reconciler", 32, "the CEL format library in the schemas", MODES),
-    Minimum("the scheduler", 32, "the same, for PreemptionRecords", ("scheduler",)),
+    Minimum("admission and reconciler", 32, "the CEL format library in the schemas"),
+    Minimum("the scheduler", 32, "the same, for PreemptionRecords"),
 )
 
 
@@ -143,7 +138,7 @@ def custom_resources(facts: ClusterFacts) -> Iterator[DoctorCheck]:
 def _definition(wanted: Document, found: Document | None) -> Iterator[DoctorCheck]:
     name, title = "custom-resources", wanted["metadata"]["name"]
     if found is None:
-        yield problem(name, f"{title} does not exist", "podium install")
+        yield problem(name, f"{title} does not exist", APPLY)
         return
     status = found.get("status") or {}
     for condition in ("NamesAccepted", "Established"):
@@ -165,4 +160,4 @@ def _definition(wanted: Document, found: Document | None) -> Iterator[DoctorChec
     missing = [each["name"] for each in wanted["spec"]["versions"] if each["name"] not in served]
     if missing:
         fact = f"{title} does not serve {listed(missing)}, as after `podium manifests crds` without a webhook"
-        yield note(name, fact, "podium install, if clients need that version")
+        yield note(name, fact, f"{APPLY}, if clients need that version")

@@ -15,11 +15,12 @@ from tests.support.connection.cluster import kubeconfig_of
 from tests.support.controllers.running import spawn
 from tests.support.doctor.running import Line, about, doctor
 from tests.support.doctor.scene import encoded, webhook
-from tests.support.install.scene import patch, route, stored
+from tests.support.install.scene import patch, stored
 from tests.support.proxy import Cut, Proxy, Refuse, Where
-from tests.support.rights import NAMESPACE, Account, Page
+from tests.support.rights import NAMESPACE, Page
 from tests.support.servers import Server, exclusive, in_turn
-from tests.support.webhooks.running import Running, ending, running
+from tests.support.webhooks import deployed
+from tests.support.webhooks.running import Running, ending
 from tests.unit.manifests.test_modes import rendered
 from tools.devcluster.controlplane.releases import RELEASES
 from tools.manifests import render
@@ -59,7 +60,8 @@ def test_a_bare_server(bare: Server) -> None:
     ] in fact
     assert about(lines, "server-version")[0][0] == "ok"
     assert about(lines, "clock") == [("ok", "this machine's clock and the API server's agree")]
-    assert [each.name for each in lines if each.fix == "podium install"] == []
+    assert about(lines, "install-rights") == [("ok", "you may install Podium")]
+    assert about(lines, "own-pods") == [("ok", "there is no node yet")]
 
 
 @pytest.mark.parametrize("minor", in_turn(__name__))
@@ -135,24 +137,6 @@ def installed(request: pytest.FixtureRequest) -> Iterator[Server]:
         yield server
 
 
-@contextlib.contextmanager
-def serving(server: Server, folder: Path) -> Iterator[Running]:
-    """Run a webhook under the installed account and Secret, called by its URL."""
-    folder.mkdir(exist_ok=True)
-    kubeconfig = Account(server, NAMESPACE, "podium-webhook").kubeconfig(folder)
-    arguments = (
-        f"--kubeconfig={kubeconfig}",
-        f"--cert-secret={NAMESPACE}/podium-webhook",
-        f"--register-service={NAMESPACE}/podium-webhook",
-        "--host-name=127.0.0.1",
-    )
-    with pytest.MonkeyPatch.context() as environ:
-        environ.setenv("POD_IP", "127.0.0.1")
-        with running(server, folder, *arguments) as process:
-            route(server, process.url)
-            yield process
-
-
 def _pod_of(server: Server, process: Running) -> str:
     """Create a pod that represents a process of this machine."""
     (deployment,) = [
@@ -174,7 +158,7 @@ def _pod_of(server: Server, process: Running) -> str:
 def test_all_of_podium_is_well(installed: Server, tmp_path: Path) -> None:
     """With all three processes running there is no problem, and each check has a line."""
     with contextlib.ExitStack() as stack:
-        process = stack.enter_context(serving(installed, tmp_path / "webhook"))
+        process = stack.enter_context(deployed.installed(installed, tmp_path / "webhook"))
         for name in ("controller", "scheduler"):
             led = _led(installed, tmp_path / name, name)
             stack.enter_context(ending(led))
@@ -219,7 +203,7 @@ def _held(server: Server, name: str) -> bool:
 def left(installed: Server, tmp_path_factory: pytest.TempPathFactory) -> Server:
     """Return the same server without its processes; a test leaves their objects unchanged."""
     folder = tmp_path_factory.mktemp("left")
-    with serving(installed, folder):
+    with deployed.installed(installed, folder):
         pass
     return installed
 

@@ -24,10 +24,10 @@ from tests.support.rollout.objects import (
 
 from podium.kube.reading import NamedUndecodable
 from podium.ops.doctor import facts as doctor
-from podium.ops.doctor import neighbours, registration
+from podium.ops.doctor import neighbours, registration, rights
 from podium.ops.doctor.check import CheckLevel, DoctorCheck
 from podium.ops.doctor.diagnosis import diagnose
-from podium.ops.doctor.facts import Clock, CreateDryRun, Probe, UnreadDocument
+from podium.ops.doctor.facts import Clock, CreateDryRun, Probe, Right, UnreadDocument
 
 OK, NOTE, WARNING, PROBLEM = CheckLevel.OK, CheckLevel.NOTE, CheckLevel.WARNING, CheckLevel.PROBLEM
 FORBIDDEN = UnreadDocument(403, 'User "reader" cannot list this')
@@ -77,7 +77,8 @@ def _certified(certificate: str) -> Callable[[Scene], object]:
 def _bare(scene: Scene) -> None:
     """Nothing is installed."""
     for path, answer in scene.answers.items():
-        if path != doctor.GROUPS and isinstance(answer, dict) and "items" in answer:
+        kept = (doctor.GROUPS, doctor.NODES)
+        if path not in kept and isinstance(answer, dict) and "items" in answer:
             scene.answers[path] = listed()
     for each in INSTALLATION.documents_of("CustomResourceDefinition"):
         scene.answers[f"{doctor.DEFINITIONS}/{each['metadata']['name']}"] = UnreadDocument(404, "not found")
@@ -105,6 +106,67 @@ def _older_not_served(scene: Scene) -> None:
 def _all_off(scene: Scene) -> None:
     for path in doctor.REGISTRATIONS.values():
         scene.answers[path] = listed()
+
+
+def _emptied(scene: Scene) -> None:
+    for path in doctor.REGISTRATIONS.values():
+        del scene.named(path, "podium")["webhooks"]
+
+
+def _registered_elsewhere(client: doctor.Document) -> Callable[[Scene], object]:
+    """Another address in the first webhook."""
+
+    def change(scene: Scene) -> None:
+        first = scene.named(doctor.MUTATING, "podium")["webhooks"][0]
+        first["clientConfig"] = {**client, "caBundle": first["clientConfig"]["caBundle"]}
+
+    return change
+
+
+def _by_helm(*components: str) -> Callable[[Scene], object]:
+    """Some Deployments of a release."""
+
+    def change(scene: Scene) -> None:
+        for each in components:
+            metadata = scene.deployment(each)["metadata"]
+            metadata["labels"]["app.kubernetes.io/managed-by"] = "Helm"
+            metadata["annotations"] = {"meta.helm.sh/release-name": "mine"}
+
+    return change
+
+
+def _bare_with(*nodes: doctor.Document) -> Callable[[Scene], object]:
+    """Nothing is installed in a cluster of these nodes."""
+
+    def change(scene: Scene) -> None:
+        _bare(scene)
+        scene.answers[doctor.NODES] = listed(*nodes)
+
+    return change
+
+
+def _bare_unread(scene: Scene) -> None:
+    _bare(scene)
+    scene.answers[doctor.NODES] = FORBIDDEN
+
+
+def _bare_rights(answer: bool | UnreadDocument | None) -> Callable[[Scene], object]:
+    """Nothing is installed; the answer about the right to create Deployments, None for all rights."""
+
+    def change(scene: Scene) -> None:
+        _bare(scene)
+        scene.rights = dict.fromkeys(rights.installing(INSTALLATION), True)
+        one = Right("", _NAMESPACE, "apps", "deployments", "", "create")
+        assert one in scene.rights
+        if answer is None:
+            scene.rights = {rights.ALL: True}
+        else:
+            scene.rights[one] = answer
+
+    return change
+
+
+_NAMESPACE = INSTALLATION.namespace
 
 
 def _closed(scene: Scene) -> None:
@@ -301,7 +363,7 @@ CASES = [
         "cannot list",
         "with an account that may",
     ),
-    Case("nothing installed", _bare, "installed", NOTE, "only the command line is used", "podium install"),
+    Case("nothing installed", _bare, "installed", NOTE, "only the command line is used", "docs/install.md"),
     Case(
         "only registered",
         _answered(INSTALLATION.deployments, listed()),
@@ -315,7 +377,7 @@ CASES = [
         "installed",
         PROBLEM,
         "no Deployment podium-controller in podium-system",
-        "podium install",
+        "pply Podium's manifests",
     ),
     Case(
         "images differ",
@@ -502,7 +564,7 @@ CASES = [
         "policies",
         WARNING,
         "not restricted by ValidatingAdmissionPolicy podium-scheduler-deletes",
-        "--mode scheduler",
+        "pply Podium's manifests",
     ),
     Case(
         "no policy on what the reconciler writes",
@@ -510,7 +572,7 @@ CASES = [
         "policies",
         WARNING,
         "podium-controller is not restricted by ValidatingAdmissionPolicy podium-controller-updates",
-        "podium install",
+        "pply Podium's manifests",
     ),
     Case(
         "policies may not be read",
@@ -525,7 +587,7 @@ CASES = [
         "admission-policies",
         WARNING,
         f"no ValidatingAdmissionPolicy {_LABEL_POLICY} is bound",
-        "podium install",
+        "manifests policies",
     ),
     Case(
         "a policy that only warns",
@@ -533,7 +595,7 @@ CASES = [
         "admission-policies",
         WARNING,
         f"no ValidatingAdmissionPolicy {_LABEL_POLICY} is bound",
-        "podium install",
+        "manifests policies",
     ),
     Case(
         "a policy of another AdmissionPolicy",
@@ -559,7 +621,7 @@ CASES = [
         "custom-resources",
         PROBLEM,
         "podgroups.scheduling.podium.dev does not exist",
-        "podium install",
+        "pply Podium's manifests",
     ),
     Case(
         "a kind is not established",
@@ -579,7 +641,79 @@ CASES = [
     ),
     Case("one version only", _older_not_served, "custom-resources", NOTE, "does not serve v1alpha2"),
     Case(
-        "nothing registered", _all_off, "registration", PROBLEM, "no webhook is registered", "podium install"
+        "nothing registered",
+        _all_off,
+        "registration",
+        PROBLEM,
+        "ValidatingWebhookConfiguration podium does not exist: its webhooks are off",
+        "apply Podium's manifests",
+    ),
+    Case(
+        "the processes have not registered",
+        _emptied,
+        "registration",
+        PROBLEM,
+        "MutatingWebhookConfiguration podium has no webhooks",
+        "logs deployment/podium-webhook",
+    ),
+    Case(
+        "registered by URL",
+        _registered_elsewhere({"url": "https://10.0.0.1:9443/mutate"}),
+        "registration",
+        WARNING,
+        "is registered at https://10.0.0.1:9443/mutate, by a process with --register-url",
+        "stop that process",
+    ),
+    Case(
+        "registered by another installation",
+        _registered_elsewhere({"service": {"namespace": "other", "name": "podium-webhook"}}),
+        "registration",
+        PROBLEM,
+        "is registered for a Service in other, by another installation",
+        "remove that installation",
+    ),
+    Case("by Helm", _by_helm("webhook", "controller", "scheduler"), "installed-by", OK, "Helm release mine"),
+    Case(
+        "by Helm and by kubectl",
+        _by_helm("webhook"),
+        "installed-by",
+        WARNING,
+        "podium-webhook: Helm release mine; podium-controller and podium-scheduler: no Helm release",
+        "delete the Deployments",
+    ),
+    Case("a node for it", _bare, "own-pods", OK, "a node accepts the pods"),
+    Case("no node yet", _bare_with(), "own-pods", OK, "there is no node yet"),
+    Case(
+        "reserved nodes only",
+        _bare_with({**scene.NODE, "spec": {"taints": [{"key": scene.RESERVED, "effect": "NoSchedule"}]}}),
+        "own-pods",
+        PROBLEM,
+        "none of 1 nodes accepts Podium's own pods",
+        "remove the taint",
+    ),
+    Case(
+        "fake nodes only",
+        _bare_with({**scene.NODE, "metadata": {"name": "f", "annotations": {"kwok.x-k8s.io/node": "fake"}}}),
+        "own-pods",
+        WARNING,
+        "all of 1 node are fake (kwok)",
+    ),
+    Case("nodes are closed", _bare_unread, "own-pods", NOTE, "the nodes were not read"),
+    Case("may install", _bare_rights(None), "install-rights", OK, "you may install Podium"),
+    Case(
+        "may not install",
+        _bare_rights(False),
+        "install-rights",
+        NOTE,
+        "you may not install Podium: 1 right missing: create deployments.apps in podium-system",
+        "ask a cluster-admin",
+    ),
+    Case(
+        "own rights are not told",
+        _bare_rights(FORBIDDEN),
+        "install-rights",
+        NOTE,
+        "your own rights were not read",
     ),
     Case(
         "half registered",
@@ -598,7 +732,7 @@ CASES = [
         "registration",
         NOTE,
         "pods.podium.dev has other rules",
-        "manifests webhooks",
+        "rollout restart",
     ),
     Case("rules off", _family_off, "registration", NOTE, "lacks native-groups.podium.dev"),
     Case("no caBundle", lambda each: each.bundles(None), "ca-bundle", PROBLEM, "no caBundle in ", "logs"),
@@ -901,7 +1035,9 @@ def test_all_is_well() -> None:
             "use kubectl get podgroups.scheduling.podium.dev",
         )
     ]
-    assert {each.name for each in WELL} == {each.name for each in CASES} - {"cache", "namespace"}
+    assert {each.name for each in WELL} == {each.name for each in CASES} - {
+        *("cache", "namespace", "own-pods", "install-rights")
+    }
 
 
 @pytest.mark.parametrize(
