@@ -4,7 +4,6 @@ Versions and kinds differ as data. v1alpha2 makes a whole struct immutable. v1be
 equals it) checks the fields inside, so that minCount can change while the policy cannot.
 """
 
-import copy
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -345,7 +344,7 @@ def _disruption_mode(
             pointer=True,
             stops=(present, *stops),
             checks=(enumeration(DISRUPTION, "Pod", "PodGroup"),),
-            default="Pod" if defaulted else None,
+            default=(lambda: "Pod") if defaulted else None,
             description=about,
         )
     single, whole = "Single pods are preempted.", "The whole group is preempted."
@@ -362,7 +361,7 @@ def _disruption_mode(
         shape,
         go,
         stops=(*stops, present),
-        default={"single": {}} if defaulted else None,
+        default=(lambda: {"single": {}}) if defaulted else None,
         description=about,
     )
 
@@ -376,7 +375,7 @@ def _preemption_policy(version: str, fixed: RuleRemedy, *, defaulted: bool) -> F
         gate=GROUP_POLICY,
         stops=(gated(GROUP_POLICY, GATE_OFF), optional, immutable(fixed)),
         checks=(enumeration(PREEMPTION, *PREEMPTION_POLICIES),),
-        default=PREEMPT_LOWER_PRIORITY if defaulted else None,
+        default=(lambda: PREEMPT_LOWER_PRIORITY) if defaulted else None,
         description="Whether the group may preempt.",
     )
 
@@ -421,9 +420,9 @@ def kind_shape(
 
 def set_defaults(shape: StructSchema, spec: Document, gates: frozenset[str]) -> None:
     """Set the defaults of decoding in the spec of a group; that of a gated field needs its gate."""
-    for field in shape.fields:
-        if field.default is not None and field.name not in spec and (not field.gate or field.gate in gates):
-            spec[field.name] = copy.deepcopy(field.default)
+    for field, default in shape.defaulted:
+        if field.name not in spec and (not field.gate or field.gate in gates):
+            spec[field.name] = default()
 
 
 def drop_fields(

@@ -71,7 +71,7 @@ class Field:
 
     `pointer` keeps a zero value that was written; `always` writes the field even if it is zero or nil.
     `stops` are all evaluated, and any of them ends the field; `checks` and those of the shape follow.
-    `default` replaces an absent value before the checks. `description` is for the schema.
+    The result of `default` replaces an absent value before the checks. `description` is for the schema.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Field:
         gate: str = "",
         stops: Sequence[FieldCheck] = (),
         checks: Sequence[FieldCheck] = (),
-        default: Any = None,
+        default: Callable[[], Any] | None = None,
         description: str = "",
     ) -> None:
         self.name = name
@@ -138,6 +138,7 @@ class StructSchema:
             field for field in self.fields if field.stops or field.checks or _has_checks(field.shape)
         )
         self.gated = tuple(field for field in self.fields if field.gate)
+        self.defaulted = tuple((field, field.default) for field in self.fields if field.default is not None)
 
 
 Reader = Callable[[Field, Any, list[str]], Any]
