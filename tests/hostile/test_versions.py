@@ -1,6 +1,7 @@
 """Two versions of Podium side by side, in an upgrade and in the downgrade after it.
 
-The manifests are applied, then the webhook is replaced, then the others, one replica after the other, each new one ready before the old one is asked to stop. An honest tenant must not notice any step.
+The manifests are applied, then the webhook is replaced, then the others, one after the other. Each new
+one is ready before the old one is asked to stop. An honest tenant must not notice any step.
 """
 
 from collections.abc import Iterator
