@@ -8,9 +8,9 @@ from click.testing import CliRunner
 from tests.support.audit.builders import cluster, findings, priority_class
 from tests.support.docs.pages import ROOT
 
+from podium.audit import table
+from podium.audit.table import AuditCheck
 from podium.cli import main
-from podium.rules.audit import table
-from podium.rules.audit.table import AuditCheck
 
 _TEXT = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 
@@ -32,7 +32,7 @@ def test_the_rule_of_the_page_finds_a_short_name(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(
         "podium.answers.audits.run.CHECKS", (*table.CHECKS, AuditCheck(rule, names["class_short_name"]))
     )
-    monkeypatch.setattr("podium.rules.audit.table.RULES", (*table.RULES, rule), raising=False)
+    monkeypatch.setattr("podium.audit.table.RULES", (*table.RULES, rule), raising=False)
     found = findings(rule.id, cluster(priority_class("a", 1), priority_class("gold", 2)))
     assert [each.object.name for each in found] == ["a"]
 

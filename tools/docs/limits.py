@@ -23,6 +23,7 @@ from podium.api.convert import MAX_PODIUM_NAME
 from podium.api.devices import MAX_CONSUMERS
 from podium.api.podrequests import MOST_NAMES
 from podium.api.priority import HIGHEST_USER_PRIORITY
+from podium.audit import publisheddevices
 from podium.documents import split, textfile, yamldoc
 from podium.groups.autogroups import MOST_GANGS
 from podium.groups.trees import MAX_GROUPS, MAX_TEMPLATES
@@ -32,7 +33,6 @@ from podium.planner import arrays, shapes
 from podium.planner.devices import examining, selection, shortage
 from podium.planner.filters import devices, nodes
 from podium.planner.preemption import budgetsets, defragment, intents
-from podium.rules.audit import publisheddevices
 from podium.rules.conditions import MAX_MESSAGE
 from podium.rules.groupspec import MAX_CLAIMS
 from podium.runtime.messages import Limits

@@ -1,8 +1,8 @@
 """The pages of the audit's rules and of the rules of admission, from their tables."""
 
+from podium.audit.table import CHECKS
+from podium.audit.table import RULES as AUDIT_RULES
 from podium.rules import podiumrules
-from podium.rules.audit.table import CHECKS
-from podium.rules.audit.table import RULES as AUDIT_RULES
 from podium.rules.table import ADMISSION_RULES
 
 _INTRODUCTION = """\

@@ -29,11 +29,11 @@ from podium.api.groups import (
 from podium.api.membership import GroupKey, group_name
 from podium.api.meta import ObjectMeta
 from podium.api.minors import WORKLOAD_VERSIONS
+from podium.audit.survey import Survey
 from podium.cluster.reader import Child, ClusterReader
 from podium.documents.document import Document
 from podium.groups.planned import made_by_people
 from podium.groups.trees import flaw, group_at, lineage, root_key
-from podium.rules.audit.survey import Survey
 from podium.text import some
 
 # The folders of manifests: the objects that move, and the objects in use.

@@ -24,13 +24,13 @@ from podium.api.foreign import JOB_GATE
 from podium.api.groups import NATIVE_GROUP
 from podium.api.membership import GroupKey
 from podium.api.minors import served_versions
+from podium.audit.gated import JOB_GANG_BY_SHAPE
+from podium.audit.groups import V1ALPHA1_REMOVED, V1ALPHA2_REMOVED
+from podium.audit.survey import AuditFinding, Survey, SurveyedGroup
+from podium.audit.table import CHECKS
 from podium.cluster.reader import ClusterReader
 from podium.documents.document import Document
 from podium.groups.planned import group_creator
-from podium.rules.audit.gated import JOB_GANG_BY_SHAPE
-from podium.rules.audit.groups import V1ALPHA1_REMOVED, V1ALPHA2_REMOVED
-from podium.rules.audit.survey import AuditFinding, Survey, SurveyedGroup
-from podium.rules.audit.table import CHECKS
 from podium.text import count, listed, some
 
 # The folders of manifests: the present objects, which are deleted, and the new objects.

@@ -12,7 +12,7 @@ from tests.support.audit.builders import container, node, pod
 from podium.api.core import Container, Node, Pod, PodStatus, ResourceRequirements
 from podium.api.devices import DeviceClass, DeviceClassSpec, provided_resources
 from podium.api.meta import ObjectMeta
-from podium.rules.audit.capacity import ClusterCapacity
+from podium.audit.capacity import ClusterCapacity
 
 REQUESTS: list[tuple[str, list[Container], list[Container], dict[str, int]]] = [
     ("containers add up", [container({"cpu": "1"}), container({"cpu": "500m"})], [], {"cpu": 1500}),

@@ -20,10 +20,10 @@ from kubecel import CompiledSelector, UnansweredSelectorError, compile_selector,
 from kubecel.selector import Evaluations
 from podium.api.devices import Device, DeviceClass, ResourceClaim, ResourceSlice
 from podium.api.reads import Kind
+from podium.audit.publisheddevices import PublishedDevices
 from podium.cluster.state import ClusterState, Readable
 from podium.planner.deadline import NEVER
 from podium.planner.devices import AllocationError, Allocator, DeviceUsage, default_gates
-from podium.rules.audit.publisheddevices import PublishedDevices
 
 RULES = ("claim-unsatisfiable", "device-class-missing", "device-selector-unmatched")
 DEVICE_KINDS = (Kind.RESOURCE_CLAIM, Kind.DEVICE_CLASS, Kind.RESOURCE_SLICE)
@@ -204,7 +204,7 @@ def test_the_selector_that_left_no_effort_for_others_is_named(
     rule: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limited = partial(PublishedDevices, effort=50_000)
-    monkeypatch.setattr("podium.rules.audit.devices.PublishedDevices", limited)
+    monkeypatch.setattr("podium.audit.devices.PublishedDevices", limited)
     costly = [*model('== "a"'), {"cel": {"expression": "lists.range(30000).sum() > 0"}}]
     slices = [modelled("n0", *"aaaaaaaa")]
     state = dump(node("n0"), device_class(), claim("c", selectors=costly), *slices)

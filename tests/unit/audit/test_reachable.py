@@ -13,8 +13,8 @@ from tests.support.calling import calling
 from tests.support.why import objects as documents
 
 from podium.api.core import Node
-from podium.rules.audit.capacity import ClusterCapacity
-from podium.rules.audit.reachable import ReachableNodes
+from podium.audit.capacity import ClusterCapacity
+from podium.audit.reachable import ReachableNodes
 
 ZONES = "abc"
 # By member: its cpus, and the zones of its volume (None: it has none).

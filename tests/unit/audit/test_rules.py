@@ -29,7 +29,7 @@ from tests.support.audit.cases.case import Case
 
 from podium.answers.audits.run import audit_view
 from podium.api.priority import TOLERATION_PREFIX
-from podium.rules.audit.table import CHECKS, RULES, AuditCheck
+from podium.audit.table import CHECKS, RULES, AuditCheck
 from podium.rules.rule import Rule
 
 MODULES = (

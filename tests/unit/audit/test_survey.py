@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from tests.support.audit.builders import NEW, NS, OLD, cluster, node, owner, pod, pod_group
 
 from podium.api.core import Pod
+from podium.audit.survey import Survey
 from podium.groups.divergence import measure_divergence
-from podium.rules.audit.survey import Survey
 
 pods = st.lists(
     st.builds(

@@ -3,7 +3,7 @@
 import re
 
 from podium.api.findings import Severity
-from podium.rules.audit.table import CHECKS, RULES
+from podium.audit.table import CHECKS, RULES
 
 
 def test_ids_are_kebab_case_and_each_rule_has_a_reason_and_a_source() -> None:

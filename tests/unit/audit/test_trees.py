@@ -8,7 +8,7 @@ from tests.support.audit.cases.trees import composite, leaf
 
 from podium.api.groups import CompositeGroup
 from podium.api.membership import key_of
-from podium.rules.audit.grouptrees import GroupTrees
+from podium.audit.grouptrees import GroupTrees
 
 LONG = 3_000
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from podium.audit.table import RULES
 from podium.cli.main import command
 from podium.errors import PodiumUsageError
-from podium.rules.audit.table import RULES
 from podium.rules.table import ADMISSION_RULES
 
 GLOSSARY = Path(__file__).parents[3] / "docs" / "glossary.md"

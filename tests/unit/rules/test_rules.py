@@ -6,7 +6,7 @@ from collections import Counter
 from tests.support.rules.cases import CASES
 
 from podium.api.findings import Severity
-from podium.rules.audit.table import RULES as AUDIT_RULES
+from podium.audit.table import RULES as AUDIT_RULES
 from podium.rules.table import ADMISSION_RULES
 
 RULES = (*ADMISSION_RULES, *AUDIT_RULES)

@@ -41,6 +41,9 @@ from podium.api.groups import DisruptionMode, PodGroup
 from podium.api.membership import GroupKey, key_of, membership
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
+from podium.audit.divergent import policy_fix, priority_fix
+from podium.audit.gangs import foreign_shortage
+from podium.audit.survey import topmost_owners
 from podium.cluster.reader import Child, ClusterReader, Target, foreign_keys
 from podium.documents.reading import Known, Past
 from podium.groups.divergence import measure_divergence
@@ -52,9 +55,6 @@ from podium.planner.preemption.intents import DISRUPTION_TARGET, stored_nominati
 from podium.planner.preemption.outcome import Plan
 from podium.planner.preemption.target import Blocker, PlacementTarget, Unplaceable
 from podium.planner.volumes import claims_of
-from podium.rules.audit.divergent import policy_fix, priority_fix
-from podium.rules.audit.gangs import foreign_shortage
-from podium.rules.audit.survey import topmost_owners
 from podium.text import count, listed
 
 # Maximum number of node reasons in a prospect: they fit one line, and the first apply to most nodes.

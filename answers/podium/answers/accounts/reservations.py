@@ -21,12 +21,12 @@ from podium.api.groups import PodGroup
 from podium.api.meta import instant
 from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.api.storage import SELECTED_NODE
+from podium.audit.gangs import amount_text
 from podium.cluster.reader import ClusterReader, Target, group_of, name_of
 from podium.documents.reading import Known
 from podium.planner.engine import Engine
 from podium.planner.preemption.intents import LATE_SECONDS, is_leaving, preempts, stored_nomination
 from podium.planner.preemption.target import PlacementTarget
-from podium.rules.audit.gangs import amount_text
 from podium.rules.commands import delete_pods
 from podium.text import SHOWN, count, listed, some
 

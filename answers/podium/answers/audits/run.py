@@ -34,6 +34,11 @@ from podium.api.findings import Finding, ObjectRef, Severity
 from podium.api.groups import NATIVE_GROUP
 from podium.api.minors import NEAREST, minor_of, nearest, planned_note, proven_minor
 from podium.api.reads import Kind
+from podium.audit.claims import claims_exceeded, shares_too_much
+from podium.audit.gangs import GANG_TOO_FEW_PODS
+from podium.audit.survey import AuditFinding, Survey, SurveyedGroup, is_populated
+from podium.audit.table import CHECKS, AuditCheck, Part, unknown_rule
+from podium.audit.topology import waits_for_ever
 from podium.cluster.reader import ClusterReader
 from podium.documents.load import collector_paused
 from podium.documents.reading import ClusterReading, objects_read
@@ -42,11 +47,6 @@ from podium.groups.divergence import Divergence
 from podium.groups.inferred import role
 from podium.groups.messages import is_refused
 from podium.groups.stablenames import lasting_name
-from podium.rules.audit.claims import claims_exceeded, shares_too_much
-from podium.rules.audit.gangs import GANG_TOO_FEW_PODS
-from podium.rules.audit.survey import AuditFinding, Survey, SurveyedGroup, is_populated
-from podium.rules.audit.table import CHECKS, AuditCheck, Part, unknown_rule
-from podium.rules.audit.topology import waits_for_ever
 from podium.rules.lastwave import GANG_LAST_WAVE
 from podium.text import count
 

@@ -23,6 +23,7 @@ from podium.api.claims import AUDIT_READS
 from podium.api.findings import Finding
 from podium.api.reads import Kind
 from podium.api.times import written
+from podium.audit.table import RULES
 from podium.cli import inputs, kubeoptions, options
 from podium.cli.config.foundfile import choose_config
 from podium.cli.main import EXIT_FINDINGS, examples
@@ -35,7 +36,6 @@ from podium.documents.load import Loaded, Origins, collector_paused
 from podium.documents.reading import ClusterReading, source_words
 from podium.documents.sources import InputFiles, read_documents
 from podium.errors import PodiumError
-from podium.rules.audit.table import RULES
 from podium.rules.rule import Rule
 from podium.stderr import say
 from podium.version import VERSION

@@ -61,7 +61,7 @@ def _names(each: Explained) -> list[str]:
 
 
 def _all() -> Iterator[Explained]:
-    from podium.rules.audit.table import CHECKS  # noqa: PLC0415 - `--help` does not need the rules
+    from podium.audit.table import CHECKS  # noqa: PLC0415 - `--help` does not need the rules
     from podium.rules.podiumrules import CLASS_RULES, OWN_RULES  # noqa: PLC0415 - as above
     from podium.rules.table import ADMISSION_RULES  # noqa: PLC0415 - as above
 

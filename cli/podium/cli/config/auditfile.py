@@ -21,8 +21,8 @@ import pydantic
 
 from podium.answers.audits.baseline import Ignore, Triage
 from podium.api.findings import Severity
+from podium.audit.table import unknown_rule
 from podium.documents.configfile import Strict, read_config
-from podium.rules.audit.table import unknown_rule
 
 # date.fromisoformat also accepts 20270131 and 2027-W05-1, which RFC 3339 does not.
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
+from podium.audit.groups import V1ALPHA2_REMOVED
+from podium.audit.table import RULES
 from podium.cli.render.context import by_rule
 from podium.cli.render.table import findings_by_rule, not_checked
 from podium.cli.render.text import Layout
 from podium.cli.render.words import accelerators, blocked_parts
 from podium.ops.preflight import MigrationStep, Preflight, Remade, Stopped, When
-from podium.rules.audit.groups import V1ALPHA2_REMOVED
-from podium.rules.audit.table import RULES
 from podium.text import count, listed, some, visible
 
 # Maximum lengths of the lists in the table; docs/upgrade.md states these numbers.

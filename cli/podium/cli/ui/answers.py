@@ -25,6 +25,7 @@ from podium.api.podrequests import devices
 from podium.api.reads import Kind
 from podium.api.records import RecordedPlan
 from podium.api.schedulable import Schedulable
+from podium.audit.survey import topmost_owners
 from podium.cli.render.pictures.clustermap import ClusterMap, cluster_map
 from podium.cli.ui.census import STATES, Census, CensusRow, census
 from podium.cli.ui.diverging import ABOUT
@@ -44,7 +45,6 @@ from podium.planner.semantics import Semantics
 from podium.planner.settings import Settings
 from podium.planner.threat import Threat
 from podium.planner.volumes import claims_of
-from podium.rules.audit.survey import topmost_owners
 
 # The kinds that an account or a plan depends on; every page names those that were not read.
 _FACTS = (Kind.POD_GROUP, Kind.COMPOSITE_GROUP, Kind.PRIORITY_CLASS, Kind.NODE, Kind.BUDGET)

@@ -1,14 +1,14 @@
 """The page of divergences: the audit's findings on priorities that differ, rendered as in the audit."""
 
 from podium.answers.audits.report import AuditReport, DivergentGroup
+from podium.audit import classes, divergent, groups, members, neighbours
+from podium.audit.table import RULES
 from podium.cli.render.context import by_rule
 from podium.cli.render.html import text, tiles
 from podium.cli.render.page import findings_section, groups_section, left_out_section
 from podium.cli.render.words import group_name
 from podium.cli.ui.frame import Here, PageContext, object_link, page
 from podium.rules import podiumrules
-from podium.rules.audit import classes, divergent, groups, members, neighbours
-from podium.rules.audit.table import RULES
 from podium.text import count
 
 # The rules of the audit on priorities that differ.

@@ -18,6 +18,7 @@ from podium.api.membership import key_of
 from podium.api.podrequests import PODS
 from podium.api.priority import HIGHEST_USER_PRIORITY
 from podium.api.times import LAST_SECOND, written_at
+from podium.audit.trees import unknown_tree_findings
 from podium.cluster.reader import name_of
 from podium.groups.topology import preferred_topology
 from podium.planner.arrays import Bools, Rows
@@ -53,7 +54,6 @@ from podium.planner.preemption.topology import Topology
 from podium.planner.preemption.unitarrays import NO_UNIT
 from podium.planner.preemption.units import Units
 from podium.planner.snapshot import Problem
-from podium.rules.audit.trees import unknown_tree_findings
 from podium.text import count, listed, some
 
 # Explains why units of lower priority than a preemptor stay: it fits beside them, or they are protected.

@@ -34,12 +34,12 @@ from podium.api.priority import SYSTEM_CLASSES, UNKNOWN_TOLERATION, PreemptionTo
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
 from podium.api.times import seconds
+from podium.audit.classes import CLASS_MISSING
 from podium.cluster.reader import Child, ClusterReader
 from podium.groups.trees import flaw
 from podium.planner.semantics import Semantics
 from podium.planner.settings import Settings
 from podium.planner.snapshot import Problem
-from podium.rules.audit.classes import CLASS_MISSING
 from podium.rules.commands import class_ref, create_class
 from podium.rules.tolerations import unreadable
 from podium.text import listed

@@ -6,7 +6,7 @@ from podium.api.core import PODIUM_SCHEDULER
 from podium.api.findings import Severity
 from podium.api.groups import GROUP_LABEL
 from podium.api.reads import Kind
-from podium.rules.audit.survey import AuditFinding, Survey
+from podium.audit.survey import AuditFinding, Survey
 from podium.rules.commands import delete_pods, templates_of
 from podium.rules.podiumrules import MEMBERSHIP_CONFLICT
 from podium.rules.rule import Rule

@@ -21,14 +21,14 @@ from podium.api.membership import GroupKey, group_name
 from podium.api.meta import ObjectMeta, OwnerReference
 from podium.api.minors import named, served_versions
 from podium.api.reads import Kind
+from podium.audit.capacity import ClusterCapacity, PodShape, Shortfall
+from podium.audit.domains import DomainShortfall, TopologyDomains
+from podium.audit.grouptrees import GroupTrees
+from podium.audit.reachable import PinnedShortfall, ReachableNodes
 from podium.cluster.reader import ClusterReader
 from podium.groups.divergence import Divergence, measure_divergence
 from podium.groups.inferred import infer, owners_by_labels
 from podium.groups.planned import PlannedPods, planned_pods
-from podium.rules.audit.capacity import ClusterCapacity, PodShape, Shortfall
-from podium.rules.audit.domains import DomainShortfall, TopologyDomains
-from podium.rules.audit.grouptrees import GroupTrees
-from podium.rules.audit.reachable import PinnedShortfall, ReachableNodes
 
 # The access mode of claims that one pod may use.
 ONE_POD = "ReadWriteOncePod"

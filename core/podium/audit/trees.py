@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from podium.api.findings import Finding, Severity
 from podium.api.groups import PodGroup
 from podium.api.reads import Kind
+from podium.audit.survey import AuditFinding, Survey
 from podium.cluster.reader import ClusterReader
 from podium.groups.trees import MAX_DEPTH, flaw
-from podium.rules.audit.survey import AuditFinding, Survey
 from podium.rules.podiumchecks import unlike_parents
 from podium.rules.podiumrules import CHILDREN_EVICTED_SINGLY
 from podium.rules.rule import Rule

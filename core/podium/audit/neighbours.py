@@ -9,9 +9,9 @@ from podium.api.findings import ObjectRef, Severity
 from podium.api.foreign import KueueWorkload
 from podium.api.priority import HIGHEST_USER_PRIORITY, NEVER, effective_policy
 from podium.api.reads import Kind
+from podium.audit.survey import AuditFinding, Survey
 from podium.cluster.reader import Name
 from podium.groups.inferred import KUEUE_GROUP, KUEUE_WORKLOAD, queued_together, role
-from podium.rules.audit.survey import AuditFinding, Survey
 from podium.rules.commands import recreate, templates_of
 from podium.rules.rule import Rule
 from podium.text import count, some

@@ -6,10 +6,10 @@ from podium.api.core import Pod
 from podium.api.findings import ObjectRef, Severity
 from podium.api.groups import PodGroup
 from podium.api.reads import Kind
+from podium.audit.survey import AuditFinding, Survey
 from podium.cluster.reader import ClusterReader
 from podium.groups.divergence import Divergence, DivergenceCause, policy_sentence, sentence
 from podium.groups.messages import ServerInfo, because, consequence, policy_consequence
-from podium.rules.audit.survey import AuditFinding, Survey
 from podium.rules.commands import delete, delete_pods, recreate, templates_of
 from podium.rules.rule import Rule
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from podium.api.findings import Severity
 from podium.api.groups import PodGroup
 from podium.api.reads import Kind
+from podium.audit.domains import DomainShortfall
+from podium.audit.gangs import MIN_COUNT, shortfall_message
+from podium.audit.survey import AuditFinding, Survey, SurveyedGroup
 from podium.groups.topology import straddling
-from podium.rules.audit.domains import DomainShortfall
-from podium.rules.audit.gangs import MIN_COUNT, shortfall_message
-from podium.rules.audit.survey import AuditFinding, Survey, SurveyedGroup
 from podium.rules.rule import Rule
 from podium.text import count
 

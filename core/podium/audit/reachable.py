@@ -19,8 +19,8 @@ from podium.api.core import Node, Pod
 from podium.api.selectors import NodeRequirement, Requirement
 from podium.api.storage import PersistentVolume
 from podium.api.volumereach import Alternatives, node_affinity, zone_terms
+from podium.audit.capacity import ClusterCapacity, PodShape, Shortfall
 from podium.cluster.reader import ClusterReader
-from podium.rules.audit.capacity import ClusterCapacity, PodShape, Shortfall
 
 
 class PinnedShortfall(NamedTuple):

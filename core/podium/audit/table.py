@@ -6,8 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from podium.api.reads import Kind
-from podium.rules import podiumrules
-from podium.rules.audit import (
+from podium.audit import (
     claims,
     classes,
     devices,
@@ -21,7 +20,8 @@ from podium.rules.audit import (
     topology,
     trees,
 )
-from podium.rules.audit.survey import AuditFinding, Survey
+from podium.audit.survey import AuditFinding, Survey
+from podium.rules import podiumrules
 from podium.rules.lastwave import GANG_LAST_WAVE
 from podium.rules.rule import Rule
 from podium.rules.tolerations import TOLERATION_CONTRADICTS, TOLERATION_UNREADABLE

@@ -17,7 +17,7 @@ import msgspec
 
 from podium.api.core import Node, Pod
 from podium.api.podrequests import CPU, PODS, allocatable
-from podium.rules.audit.capacity import Amounts, ClusterCapacity, PodShape, Shortfall
+from podium.audit.capacity import Amounts, ClusterCapacity, PodShape, Shortfall
 
 _Members = Mapping[PodShape, int]
 

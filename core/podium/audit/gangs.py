@@ -11,9 +11,9 @@ from podium.api.foreigngroups import ForeignGroup, ForeignKey, foreign_key
 from podium.api.groups import PodGroup
 from podium.api.podrequests import CPU
 from podium.api.reads import Kind
+from podium.audit.capacity import MILLI, Shortfall
+from podium.audit.survey import AuditFinding, Survey
 from podium.groups.messages import not_counting
-from podium.rules.audit.capacity import MILLI, Shortfall
-from podium.rules.audit.survey import AuditFinding, Survey
 from podium.rules.commands import delete, resource
 from podium.rules.lastwave import last_wave_finding, short_gangs
 from podium.rules.rule import Rule

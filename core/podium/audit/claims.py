@@ -11,8 +11,8 @@ from podium.api.devices import MAX_CONSUMERS
 from podium.api.findings import Severity
 from podium.api.podclaims import CrowdedClaim, crowded_claims
 from podium.api.reads import Kind
-from podium.rules.audit.gangs import MIN_COUNT, shortfall_message
-from podium.rules.audit.survey import ONE_POD, AuditFinding, Survey, SurveyedGroup
+from podium.audit.gangs import MIN_COUNT, shortfall_message
+from podium.audit.survey import ONE_POD, AuditFinding, Survey, SurveyedGroup
 from podium.rules.rule import Rule
 from podium.text import count, some
 

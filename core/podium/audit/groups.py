@@ -9,8 +9,8 @@ from podium.api.membership import GroupKey
 from podium.api.minors import served_versions
 from podium.api.priority import HIGHEST_USER_PRIORITY, SYSTEM_CLASSES
 from podium.api.reads import Kind
+from podium.audit.survey import AuditFinding, Survey
 from podium.groups.planned import group_creator
-from podium.rules.audit.survey import AuditFinding, Survey
 from podium.rules.commands import delete
 from podium.rules.podiumchecks import differences, unresolved
 from podium.rules.podiumrules import BASIC_WITH_GROUP_DISRUPTION, GROUP_UNLIKE_TEMPLATE, SYSTEM_CLASS_ON_GROUP

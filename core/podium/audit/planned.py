@@ -16,10 +16,10 @@ from podium.api.groups import GROUP_LABEL, PODIUM_GROUP, PodGroup, Workload
 from podium.api.membership import GroupKey
 from podium.api.priority import resolve
 from podium.api.reads import Kind
+from podium.audit.survey import AuditFinding, Survey
 from podium.groups.divergence import Axis, Divergence
 from podium.groups.messages import ServerInfo, consequence
 from podium.groups.planned import PlannedPods, made_by_people
-from podium.rules.audit.survey import AuditFinding, Survey
 from podium.rules.commands import create_class
 from podium.rules.podiumchecks import unresolved, unresolved_message
 from podium.rules.podiumrules import TEMPLATE_CLASS_MISSING, TEMPLATE_PRIORITY_UNRESOLVED

@@ -14,9 +14,9 @@ from podium.api.devices import DEVICE_API, DeviceClaim, DeviceRequirement
 from podium.api.findings import ObjectRef, Severity
 from podium.api.meta import ObjectMeta
 from podium.api.reads import Kind
+from podium.audit.publisheddevices import PublishedDevices, RequestLack, SelectorFlaw
+from podium.audit.survey import AuditFinding, Survey
 from podium.cluster.reader import Name
-from podium.rules.audit.publisheddevices import PublishedDevices, RequestLack, SelectorFlaw
-from podium.rules.audit.survey import AuditFinding, Survey
 from podium.rules.rule import Rule
 from podium.text import count
 

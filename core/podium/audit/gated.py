@@ -10,8 +10,8 @@ from podium.api.findings import ObjectRef, Severity
 from podium.api.foreign import JOB_GATE, JOBSET_GATE
 from podium.api.groups import NATIVE_GROUP
 from podium.api.reads import Kind
+from podium.audit.survey import AuditFinding, Survey
 from podium.groups.planned import group_creator, made_by_people
-from podium.rules.audit.survey import AuditFinding, Survey
 from podium.rules.rule import Rule
 
 # The version of the groups that the Job controller of Kubernetes 1.36 creates.

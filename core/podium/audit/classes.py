@@ -23,7 +23,7 @@ from podium.api.priority import (
     toleration_key,
 )
 from podium.api.reads import Kind
-from podium.rules.audit.survey import AuditFinding, StoredValues, Survey
+from podium.audit.survey import AuditFinding, StoredValues, Survey
 from podium.rules.commands import annotate_class, class_ref, create_class, delete, recreate, templates_of
 from podium.rules.rule import Rule
 from podium.rules.tolerations import (
