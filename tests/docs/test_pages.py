@@ -91,9 +91,9 @@ def cluster() -> Iterator[Server]:
         yield server
 
 
-def test_readme(page_run: PageRun, installed: Server) -> None:
+def test_readme(page_run: PageRun, bare: Server) -> None:
     """The condition of the running gang names its preemptor, with kube-scheduler's message."""
-    page_run.at(installed)
+    page_run.at(bare)
     page_run.until("export")
     assert "preempting to accommodate a higher priority podgroup (UID " in page_run.next()
     page_run.rest()
@@ -243,6 +243,10 @@ def test_webhooks(page_run: PageRun, bare: Server) -> None:
     assert ["train", "research", "1000"] in rows
     assert ["train-0", "research", "1000"] in rows
     page_run.until("podium webhook")
+    page_run.given(
+        "kubectl apply --server-side -f manifests/webhooks\n"
+        "kubectl -n podium-system create deployment podium-webhook --image=podium"
+    )
     page_run.environ |= {"POD_NAME": "one", "POD_IP": "127.0.0.1"}
     assert "certificates" in page_run.next()
     page_run.until("kubectl get podium")
