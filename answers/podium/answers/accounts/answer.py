@@ -188,7 +188,7 @@ def _is_planned(target: Target, view: ClusterReader) -> bool:
     """Return whether plans know a target: PodGroups of other projects are none of theirs."""
     if not isinstance(target, GroupKey):
         return True
-    return group_at(view, target) is not None or bool(members_below(view, target))
+    return group_at(view, target) is not None or next(iter(members_below(view, target)), None) is not None
 
 
 def _without_plan(account: Account, why_not: str) -> Account:

@@ -119,6 +119,8 @@ def test_a_group_with_enough_pods_waits_for_its_scheduler(
     objects = [foreign(COSCHEDULING, least), *(member(each, LABEL, "sched") for each in ("x", "y")), node()]
     report = podium(*name.split(), "-f", file(objects), "-o", "json").json
     assert [each["cause"] for each in report["waiting"]] == ["SchedulerSays"]
+    # Plans do not know such a group, so none is attempted.
+    assert [each for each in report["unknown"] if each.startswith("plan not made")] == []
 
 
 def test_a_group_that_was_not_read_is_named(podium: Podium) -> None:
