@@ -15,7 +15,7 @@ from tests.support.webhooks.deployed import LOCAL_URL
 _ROOT = Path(__file__).parents[3]
 # The commit of the earlier Podium, until a release can be installed: what ran before this one.
 EARLIER = "026acef5bac54fbc5f6a696bd705a2591b89199d"
-_SOURCES = ("core", "webhooks", "controllers", "schedulerplugin", "cli")
+_SOURCES = ("core", "webhooks", "controllers", "planner", "schedulerplugin", "cli")
 _MANIFESTS = "manifests/rendered/scheduler.yaml"
 # Without `site`, so that the editable installation of this checkout is not on the path.
 _SCRIPT = """#!{interpreter} -S
