@@ -37,7 +37,7 @@ from podium.rules.conditions import MAX_MESSAGE
 from podium.rules.groupspec import MAX_CLAIMS
 from podium.runtime.messages import Limits
 from podium.schedulerplugin.history import ring
-from podium.webhooks import conversion, handlers, review, room
+from podium.webhooks import conversion, handlers, review
 
 
 class Bound(NamedTuple):
@@ -162,7 +162,7 @@ BOUNDS = (
     Bound("of these, connections that convert", _count(handlers.CONVERSION.connections), _SHED),
     Bound(
         "requests that wait in the webhook; of a namespace",
-        f"{room.PLACES}; {room.PLACES_OF_NAMESPACE}",
+        f"{handlers.PLACES}; {handlers.PLACES_OF_NAMESPACE}",
         "judged at once",
     ),
     Bound("a request that waits in the webhook", _bytes(handlers.PATIENT_BYTES), "judged at once"),

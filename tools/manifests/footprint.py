@@ -5,9 +5,8 @@ A change of any limit then changes the manifests too.
 
 from podium.runtime.messages import Limits
 from podium.webhooks.bindings import BINDINGS, POD_BYTES, READS
-from podium.webhooks.handlers import ADMISSION, CONVERSION, CONVERSION_BYTES, PATIENT_BYTES
+from podium.webhooks.handlers import ADMISSION, CONVERSION, CONVERSION_BYTES, PATIENT_BYTES, PLACES
 from podium.webhooks.review import DETAILS_BYTES
-from podium.webhooks.room import PLACES
 
 # The process with 10,000 groups in its caches, 117 MiB in bench/RESULTS.md, and the allocator's reserve.
 _PROCESS_BYTES = 160 << 20

@@ -13,7 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
-from podium.api.eventdraft import EventDraft
+from podium.api.events import EventDraft
 from podium.api.groups import PodGroup
 from podium.api.meta import Condition, timed
 from podium.controllers.actions import ApplyConditions, Reconciliation

@@ -5,9 +5,11 @@ the last report on the pod. Events of events.k8s.io are the same objects and are
 """
 
 import re
+from typing import Literal
 
 import msgspec
 
+from podium.api.findings import ObjectRef
 from podium.api.meta import ObjectMeta
 from podium.api.reads import Kind, Read, Reads, same
 from podium.api.records import RECORD_READS
@@ -89,3 +91,23 @@ class Event(msgspec.Struct, gc=False):
 # Not part of READS, because no rule and no plan reads events.
 EVENT_READS: Reads = {("v1", "Event"): Read(Kind.EVENT, Event, "events", same)}
 PAST_READS: Reads = {**EVENT_READS, **RECORD_READS}
+
+
+# The draft of an Event as a value: deciding what to report needs no API server (kube/events).
+
+
+class EventDraft(msgspec.Struct, frozen=True):
+    """The draft of an Event: `reason` and `action` in CamelCase.
+
+    `text` is cut to the length limit of an Event. Equal notes have the same `token`, whichever process sends
+    them and however often. They become one Event.
+    """
+
+    regarding: ObjectRef
+    uid: str
+    resource_version: str
+    type: Literal["Normal", "Warning"]
+    reason: str
+    action: str
+    text: str
+    token: str

@@ -16,19 +16,88 @@ import msgspec
 from podium.api.core import Pod
 from podium.api.devices import provided_resources
 from podium.api.findings import Finding, ObjectRef
-from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, PODIUM_GROUP, PodGroup
-from podium.api.membership import GroupKey, group_name
+from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, PODIUM_GROUP, CompositeGroup, PodGroup
+from podium.api.membership import GroupKey, group_name, key_of, parent_key
 from podium.api.meta import ObjectMeta, OwnerReference
 from podium.api.minors import named, served_versions
 from podium.api.reads import Kind
 from podium.audit.capacity import ClusterCapacity, PodShape, Shortfall
 from podium.audit.domains import DomainShortfall, TopologyDomains
-from podium.audit.grouptrees import GroupTrees
 from podium.audit.reachable import PinnedShortfall, ReachableNodes
-from podium.cluster.reader import ClusterReader
+from podium.cluster.reader import Child, ClusterReader
 from podium.groups.divergence import Divergence, measure_divergence
 from podium.groups.inferred import infer, owners_by_labels
 from podium.groups.planned import PlannedPods, planned_pods
+
+# The trees of composite groups, as their objects name each other.
+#
+# No API server compares these objects. So a tree may be as deep as there are objects, or a cycle. No walk
+# here recurses, and each visits an object once.
+
+
+class GroupTrees:
+    """The composite groups of a view, and the groups and composite groups below each."""
+
+    def __init__(self, view: ClusterReader) -> None:
+        self.composites = view.composites
+        self._children = view.children
+
+    @cached_property
+    def cycles(self) -> Mapping[GroupKey, tuple[GroupKey, ...]]:
+        """Return each cycle by its first key."""
+        found = {}
+        # The walk that came to each composite group first, by where it began.
+        walks: dict[GroupKey, GroupKey] = {}
+        for start in self.composites:
+            key: GroupKey | None = start
+            while key is not None and key not in walks:
+                walks[key] = start
+                key = self._above(key)
+            if key is not None and walks[key] == start:
+                ring = sorted(self._ring(key))
+                found[ring[0]] = tuple(ring)
+        return found
+
+    @property
+    def roots(self) -> Iterator[tuple[GroupKey, CompositeGroup]]:
+        """Yield the composite groups without a parent."""
+        return ((key, each) for key, each in self.composites.items() if not each.composite)
+
+    def below(self, key: GroupKey) -> Iterator[Child]:
+        """Yield all groups and composite groups below a root, depth first; a root is in no cycle."""
+        left = [*reversed(self._below(key))]
+        while left:
+            child = left.pop()
+            yield child
+            left += reversed(self._children_of(child))
+
+    def levels(self, key: GroupKey) -> int:
+        """Return the number of levels of the tree of a root."""
+        levels, level = 1, self._below(key)
+        while level:
+            levels, level = levels + 1, [below for each in level for below in self._children_of(each)]
+        return levels
+
+    def _above(self, key: GroupKey) -> GroupKey | None:
+        """Return the parent of a composite group, None if it has none or the parent is absent."""
+        parent = parent_key(self.composites[key])
+        return parent if parent in self.composites else None
+
+    def _ring(self, first: GroupKey) -> Iterator[GroupKey]:
+        """Yield the composite groups of a cycle, from one of them on."""
+        key: GroupKey | None = first
+        while key is not None:
+            yield key
+            key = self._above(key)
+            if key == first:
+                return
+
+    def _children_of(self, group: Child) -> list[Child]:
+        return self._below(key_of(group)) if isinstance(group, CompositeGroup) else []
+
+    def _below(self, key: GroupKey) -> list[Child]:
+        return [*self._children.get(key, {}).values()]
+
 
 # The access mode of claims that one pod may use.
 ONE_POD = "ReadWriteOncePod"

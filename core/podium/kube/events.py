@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from podium.api.eventdraft import EventDraft
+from podium.api.events import EventDraft
 from podium.api.times import micro_time
 from podium.errors import PodiumError
 from podium.kube.backoff import Backoff, Rate

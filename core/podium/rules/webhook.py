@@ -38,11 +38,11 @@ from podium.rules.admission import (
     has_rules,
     reference,
     refused,
+    spec_patch,
     stored,
 )
 from podium.rules.context import DROPPED, Operation, Profile, Request, RuleContext
 from podium.rules.fields import RefusedRequest
-from podium.rules.patch import spec_patch
 from podium.rules.podiumrule import AdmissionPhase, WriteTarget
 from podium.rules.rule import Rule
 from podium.rules.schema import Document

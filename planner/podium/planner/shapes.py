@@ -38,8 +38,7 @@ from podium.planner.volumes.attachments import (
     required_drivers,
 )
 from podium.planner.volumes.bindables import DelayedClaim
-from podium.planner.volumes.claims import claims_refusal
-from podium.planner.volumes.exclusive import Disk, disks_of, exclusive_claims
+from podium.planner.volumes.claims import Disk, claims_refusal, disks_of, exclusive_claims
 from podium.planner.volumes.index import Volumes
 from podium.planner.volumes.reach import Reach, reach
 

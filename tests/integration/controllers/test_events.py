@@ -14,7 +14,7 @@ from tests.support.informer.changing import Time
 from tests.support.servers import Server
 from tests.support.waiting import PATIENCE_SECONDS
 
-from podium.api.eventdraft import EventDraft
+from podium.api.events import EventDraft
 from podium.api.findings import ObjectRef
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError, connect

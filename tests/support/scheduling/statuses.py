@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from tests.support.informer.changing import Time
 
-from podium.api.eventdraft import EventDraft
+from podium.api.events import EventDraft
 from podium.api.findings import ObjectRef
 from podium.api.membership import GroupKey
 from podium.api.meta import Condition, ObjectMeta

@@ -8,7 +8,7 @@ from tests.support.audit.cases.trees import composite, leaf
 
 from podium.api.groups import CompositeGroup
 from podium.api.membership import key_of
-from podium.audit.grouptrees import GroupTrees
+from podium.audit.survey import GroupTrees
 
 LONG = 3_000
 

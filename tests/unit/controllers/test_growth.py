@@ -13,7 +13,7 @@ from tests.support.steps import steps
 from podium.cluster.reader import ClusterReader
 from podium.cluster.state import ClusterState, Readable
 from podium.controllers import autogroups
-from podium.controllers.touched import touched
+from podium.controllers.manager import touched
 from podium.groups.trees import MAX_GROUPS
 
 

@@ -20,7 +20,7 @@ from tests.support.informer.changing import Time
 from tests.unit.controllers.test_queue import settled
 
 from podium.api.core import Namespace, Pod
-from podium.api.eventdraft import EventDraft
+from podium.api.events import EventDraft
 from podium.api.groups import FINALIZER, PodGroup
 from podium.api.membership import key_of
 from podium.api.meta import Condition, ObjectMeta

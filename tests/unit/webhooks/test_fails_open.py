@@ -21,9 +21,17 @@ from podium.rules.policy import Allowance, Policy
 from podium.runtime import logs
 from podium.runtime.messages import Limits
 from podium.runtime.metrics import new_registry
-from podium.webhooks.handlers import ADMISSION, ADMISSION_BYTES, CONVERSION, CONVERSION_BYTES, Handlers
+from podium.webhooks.handlers import (
+    ADMISSION,
+    ADMISSION_BYTES,
+    CONVERSION,
+    CONVERSION_BYTES,
+    PLACES,
+    PLACES_OF_NAMESPACE,
+    Handlers,
+    Room,
+)
 from podium.webhooks.metrics import WebhookMetrics
-from podium.webhooks.room import PLACES, PLACES_OF_NAMESPACE, Room
 
 MIB = 1 << 20
 CHEAP = Policy(allow=(Allowance(namespaces=("default",), pods=("cheap",)),))

@@ -11,6 +11,7 @@ divergence, because it still places a group in doubt in free room. Warnings abou
 minCount) do not count, because the pods may appear within seconds.
 """
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
@@ -32,6 +33,8 @@ from podium.answers.audits.report import (
 from podium.api.core import POD_SCHEDULED, Pod
 from podium.api.findings import Finding, ObjectRef, Severity
 from podium.api.groups import NATIVE_GROUP
+from podium.api.membership import GroupKey
+from podium.api.meta import ObjectMeta
 from podium.api.minors import NEAREST, minor_of, nearest, planned_note, proven_minor
 from podium.api.reads import Kind
 from podium.audit.claims import claims_exceeded, shares_too_much
@@ -46,7 +49,6 @@ from podium.errors import QuestionError
 from podium.groups.divergence import Divergence
 from podium.groups.inferred import role
 from podium.groups.messages import is_refused
-from podium.groups.stablenames import lasting_name
 from podium.rules.lastwave import GANG_LAST_WAVE
 from podium.text import count
 
@@ -401,3 +403,65 @@ def _owner(survey: Survey, pod: Pod) -> str:
 def _shares(tallies: Iterable[tuple[str, _Tally]]) -> list[BlockedShare]:
     shares = [BlockedShare(name, tally.result()) for name, tally in tallies]
     return sorted(shares, key=lambda share: (-share.blocked.pods, share.name))
+
+
+# Names that outlive the object: tomorrow's Job of a CronJob has another name, but the same finding.
+#
+# A CronJob puts a time into the names of its Jobs. The Job controller and Kueue put a hash of a UID into the
+# names of the objects that they create. `generateName` ends in a random suffix. A finding is followed from
+# run to run by the part that stays, with `*` for each generated part. A part counts as generated only if the
+# objects themselves prove it; a name that merely looks generated is unchanged.
+
+
+MADE_UP = "*"
+# The API allows no cycle of owners; the limit keeps a broken dump from an endless loop.
+_DEEPEST = 10
+# kubernetes/kubernetes, the Job controller: 32 bits in decimal, in the letters of rand.SafeEncodeString.
+_JOB_HASH = "[bcdfghjklmnpqrstvwxz2456789]{6,10}"
+# kubernetes-sigs/kueue: `<kind of the owner>-<name of the owner>-<hash>`.
+_KUEUE_HASH = "[0-9a-f]{5}"
+_KUEUE = "kueue.x-k8s.io"
+
+
+def lasting_name(view: ClusterReader, ref: ObjectRef) -> str:
+    """Return an object's name with `*` for each generated part, or unchanged if none is known."""
+    return _lasting(view, ref, _DEEPEST)
+
+
+def _lasting(view: ClusterReader, ref: ObjectRef, deeper: int) -> str:
+    metadata = _metadata(view, ref)
+    if metadata is None or not deeper:
+        return ref.name
+    if metadata.generateName and ref.name.startswith(metadata.generateName):
+        return metadata.generateName + MADE_UP
+    owner = metadata.controller()
+    if owner is None or owner.name not in ref.name:
+        return ref.name
+    theirs = _lasting(view, ObjectRef(owner.apiVersion, owner.kind, ref.namespace, owner.name), deeper - 1)
+    made = _made_by(ref, owner.kind, owner.name)
+    return made.replace(owner.name, theirs)
+
+
+def _made_by(ref: ObjectRef, kind: str, owner: str) -> str:
+    """Return a name with `*` for the part that the owner's controller generated; the owner's name stays."""
+    name_pattern = re.escape(owner)
+    if (kind, ref.kind) == ("CronJob", "Job"):
+        return re.sub(rf"\A{name_pattern}-[0-9]+\Z", f"{owner}-{MADE_UP}", ref.name)
+    if ref.group == _KUEUE:
+        return re.sub(rf"({name_pattern})-{_KUEUE_HASH}\Z", rf"\1-{MADE_UP}", ref.name)
+    if ref.group == NATIVE_GROUP and kind == "Job":
+        whole = re.fullmatch(rf"{name_pattern}-{_JOB_HASH}(?:(-.+)-{_JOB_HASH})?", ref.name)
+        if whole is not None:
+            return f"{owner}-{MADE_UP}" + (f"{whole[1]}-{MADE_UP}" if whole[1] else "")
+    return ref.name
+
+
+def _metadata(view: ClusterReader, ref: ObjectRef) -> ObjectMeta | None:
+    key = GroupKey(ref.group == NATIVE_GROUP, ref.namespace, ref.name)
+    if ref.group == _KUEUE:
+        kueue = view.kueue_workloads.get((ref.namespace, ref.name))
+        return None if kueue is None else kueue.metadata
+    for stored in (view.groups.get(key), view.workloads.get(key), view.owners.get(ref)):
+        if stored is not None and stored.ref == ref:
+            return stored.metadata
+    return None

@@ -13,7 +13,7 @@ from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.render.data import document
 from podium.cli.render.output import Output, output_options
 from podium.errors import PodiumError
-from podium.ops.doctor.check import CheckLevel, DoctorCheck
+from podium.ops.doctor.facts import CheckLevel, DoctorCheck
 from podium.stderr import say
 from podium.text import count, listed, visible
 from podium.version import VERSION

@@ -1,10 +1,154 @@
 """All checks in the order in which they explain each other: the server, Podium, other components."""
 
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
-from podium.ops.doctor import neighbours, placement, policies, processes, registration, rights, server
-from podium.ops.doctor.check import CheckLevel, DoctorCheck
-from podium.ops.doctor.facts import ClusterFacts
+import msgspec
+
+from podium.api.schedulable import Schedulable, SchedulableNode
+from podium.ops.doctor import neighbours, processes, registration, rights, server
+from podium.ops.doctor.facts import (
+    BINDINGS,
+    NODES,
+    POLICIES,
+    CheckLevel,
+    ClusterFacts,
+    DoctorCheck,
+    Document,
+    ok,
+    problem,
+    unseen,
+    warning,
+)
+from podium.planner.filters.nodes import TaintTolerationFilter, node_filters, untolerated
+from podium.planner.snapshot import Snapshot
+from podium.text import count, listed, some
+
+# Check before an installation that a node takes the pods of Podium's own processes.
+#
+# If every node is reserved, for Podium's scheduler or others, those pods would wait. Only taints, cordons and
+# labels of nodes are checked: free room changes, and other pods may be evicted.
+
+# kwok marks the nodes whose kubelets it simulates: no container runs there.
+_FAKE = "kwok.x-k8s.io/node"
+
+
+def own_pods(facts: ClusterFacts) -> Iterator[DoctorCheck]:
+    """Yield a check of the nodes for Podium's own pods, if nothing is installed."""
+    name = "own-pods"
+    if facts.processes:
+        return  # `deployments` reports why a pod waits.
+    if (unread := facts.unread(NODES)) is not None:
+        yield unseen(name, "the nodes were", unread)
+        return
+    found = facts.items(NODES)
+    real = [each for each in found if _FAKE not in (each["metadata"].get("annotations") or {})]
+    if found and not real:
+        fact = f"all of {count(len(found), 'node')} are fake (kwok): no process of Podium would run"
+        yield warning(name, fact, "run the processes on this machine, or use a cluster with real nodes")
+        return
+    why = unplaceable(
+        facts.installation.documents_of("Deployment"), msgspec.convert(real, list[SchedulableNode])
+    )
+    complete = not ((facts.document(NODES) or {}).get("metadata") or {}).get("continue")
+    if why and complete:
+        fix = "remove the taint from a node (kubectl taint node NODE KEY-), uncordon a node, or add a node"
+        yield problem(name, why, fix)
+    elif not why:
+        yield ok(name, "a node accepts the pods of Podium's processes" if real else "there is no node yet")
+
+
+def unplaceable(documents: Iterable[Document], nodes: Sequence[SchedulableNode]) -> str:
+    """Return which pods no node would take, and why; empty if each pod has a node.
+
+    The text is also empty if there is no node at all: an autoscaler may create the first for the pods.
+    """
+    snapshot = Snapshot()
+    for node in nodes:
+        snapshot.add_node(node)
+    processes: dict[str, list[str]] = defaultdict(list)
+    for each in documents:
+        if each["kind"] == "Deployment" and (why := _refusals(snapshot, each)):
+            processes[why].append(each["metadata"]["name"])
+    if not processes:
+        return ""
+    explanation = "; ".join(f"those of {listed(sorted(names))}: {why}" for why, names in processes.items())
+    return f"none of {len(nodes):,} nodes accepts Podium's own pods, {explanation}"
+
+
+def _refusals(snapshot: Snapshot, deployment: Document) -> str:
+    """Return why all nodes refuse a Deployment's pods, in kube-scheduler's words; empty if one takes them."""
+    metadata = {name: deployment["metadata"][name] for name in ("name", "namespace")}
+    template = deployment["spec"]["template"]["spec"]
+    snapshot.add_pod(msgspec.convert({"metadata": metadata, "spec": template}, Schedulable))
+    row = snapshot.pod_row[metadata["namespace"], metadata["name"]]
+    shape = snapshot.shapes[snapshot.shape.item(row)]
+    filters = node_filters(snapshot)
+    reasons: Counter[str] = Counter()
+    for node in snapshot.row.values():
+        refused = next(((each, why) for each in filters if (why := each.reason(shape, node))), None)
+        if refused is None:
+            return ""
+        by, why = refused
+        if isinstance(by, TaintTolerationFilter):
+            taints = snapshot.columns.taints.of[node]
+            keys = sorted({each.key or "" for each in untolerated(shape.tolerations, taints)})
+            why = f"{why} {', '.join(keys)}"
+        reasons[why] += 1
+    return ", ".join(f"{number:,} {why}" for why, number in reasons.most_common())
+
+
+# Check that the API server itself enforces the rules that an install writes as policies.
+#
+# If a policy is missing, its rule is enforced only while a webhook answers.
+
+_FIX = "podium manifests policies --config FILE with the webhook's file, for kubectl apply --server-side"
+
+
+def policies(facts: ClusterFacts) -> Iterator[DoctorCheck]:
+    """Yield checks of the existing policies against those of the cluster's AdmissionPolicy."""
+    name = "admission-policies"
+    if not facts.processes:
+        return  # `installed` reports it.
+    if (unread := facts.unread(POLICIES, BINDINGS)) is not None:
+        yield unseen(name, "the ValidatingAdmissionPolicies were", unread)
+        return
+    there = {each["metadata"]["name"]: each for each in facts.items(POLICIES)}
+    bound = {
+        each["spec"].get("policyName")
+        for each in facts.items(BINDINGS)
+        if "Deny" in (each["spec"].get("validationActions") or ())
+    }
+    # The policies of the processes' accounts are checked in `processes.policies`.
+    wanted = {
+        each["metadata"]["name"]: each
+        for each in facts.installation.documents_of("ValidatingAdmissionPolicy")
+        if each["metadata"]["name"] not in facts.installation.policies
+    }
+    missing = sorted(each for each in wanted if each not in there or each not in bound)
+    if missing:
+        fact = f"no ValidatingAdmissionPolicy {some(missing)} is bound"
+        yield warning(name, f"{fact}: the rule is enforced only while a webhook answers", _FIX)
+    others = sorted(
+        each for each in wanted.keys() - set(missing) if _checked(wanted[each]) != _checked(there[each])
+    )
+    if others:
+        fact = f"ValidatingAdmissionPolicy {some(others)} does not match the webhook's AdmissionPolicy"
+        yield warning(name, fact, _FIX)
+    if not missing and not others:
+        yield ok(name, f"{some(sorted(wanted))} is enforced even if no webhook answers")
+
+
+def _checked(policy: Document) -> list[Any]:
+    """Return the checked part of a policy; the administrator may change its namespaces."""
+    spec = policy["spec"]
+    variables = [each["expression"] for each in spec.get("variables") or ()]
+    validations = [each["expression"] for each in spec["validations"]]
+    conditions = spec.get("matchConditions") or []
+    rules = spec["matchConstraints"].get("resourceRules")
+    return [variables, validations, conditions, rules, spec.get("failurePolicy", "Fail")]
+
 
 _CHECKS: tuple[Callable[[ClusterFacts], Iterator[DoctorCheck]], ...] = (
     server.version,
@@ -22,10 +166,10 @@ _CHECKS: tuple[Callable[[ClusterFacts], Iterator[DoctorCheck]], ...] = (
     registration.trust,
     registration.endpoints,
     registration.trial,
-    policies.policies,
+    policies,
     rights.rights,
     rights.own_rights,
-    placement.own_pods,
+    own_pods,
     neighbours.webhooks,
     neighbours.mutators,
     neighbours.schedulers,

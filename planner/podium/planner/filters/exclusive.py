@@ -18,7 +18,7 @@ from podium.planner.filters.counter import DomainCounter, node_rows
 from podium.planner.filters.counters import PerShape, TermCounters
 from podium.planner.shapes import HostPort, Shape
 from podium.planner.snapshot import Snapshot
-from podium.planner.volumes.exclusive import Disk, same_disk
+from podium.planner.volumes.claims import Disk, same_disk
 
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - a manifest's value; nothing is bound here
 

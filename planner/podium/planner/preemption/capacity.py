@@ -22,7 +22,7 @@ from podium.planner.filters.chain import Chain
 from podium.planner.filters.podaffinity import labels_of
 from podium.planner.shapes import Shape
 from podium.planner.snapshot import Snapshot
-from podium.planner.volumes.exclusive import same_disk
+from podium.planner.volumes.claims import same_disk
 
 # Up to this many kinds are packed in every order; of more kinds, only the largest come first.
 _ALL_ORDERS = 3

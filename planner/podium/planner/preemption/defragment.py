@@ -28,6 +28,7 @@ from podium.planner.arrays import Bools, Rows
 from podium.planner.deadline import NEVER
 from podium.planner.filters.refusals import Refusals
 from podium.planner.preemption.capacity import place_packed
+from podium.planner.preemption.deviceplacement import NodeSearch
 from podium.planner.preemption.emptying import (
     Defragmentation,
     DomainContent,
@@ -39,7 +40,6 @@ from podium.planner.preemption.emptying import (
 )
 from podium.planner.preemption.grouptarget import evicted_members
 from podium.planner.preemption.harm import plan_harm, work_lost
-from podium.planner.preemption.nodesearch import NodeSearch
 from podium.planner.preemption.planningstate import PlanningState
 from podium.planner.preemption.targetplacement import TargetPlacer
 from podium.planner.preemption.topology import Topology

@@ -42,8 +42,7 @@ from podium.groups.topology import (
 from podium.planner.preemption.grouptarget import PREEMPT_FOR_ALL
 from podium.planner.preemption.units import PREEMPTION_CLASS, SHRINK
 from podium.planner.progress import CHECKPOINT
-from podium.schedulerplugin.live.keepdevices import transform_devices
-from podium.schedulerplugin.live.sharing import Sharing
+from podium.schedulerplugin.live.keepdevices import Sharing, transform_devices
 from podium.schedulerplugin.scheduling.evictionlimits import DELAY_ANNOTATION
 
 # The number of kinds of pods whose parts are cached, and the number of cached texts, such as node names.

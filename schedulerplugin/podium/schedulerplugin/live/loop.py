@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from podium.api.core import SCHEDULER_ERROR
-from podium.api.eventdraft import EventDraft
+from podium.api.events import EventDraft
 from podium.api.membership import GroupKey
 from podium.api.meta import Condition
 from podium.api.records import PlanMode

@@ -23,8 +23,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from podium.api.core import POD_SCHEDULED
-from podium.api.eventdraft import EventDraft
-from podium.api.events import CANNOT_EVICT, NOT_EVICTED, PREEMPTED
+from podium.api.events import CANNOT_EVICT, NOT_EVICTED, PREEMPTED, EventDraft
 from podium.api.findings import ObjectRef
 from podium.api.groups import (
     COMPOSITE_INITIALLY_SCHEDULED,

@@ -11,10 +11,10 @@ from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until
 from tools.devcluster.controlplane.releases import RELEASES
 
+from podium.answers.audits.run import lasting_name
 from podium.api.findings import ObjectRef
 from podium.documents.load import load_state
 from podium.documents.split import split
-from podium.groups.stablenames import lasting_name
 
 Document = dict[str, Any]
 NATIVE = "scheduling.k8s.io/v1beta1"

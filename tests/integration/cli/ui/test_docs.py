@@ -10,7 +10,6 @@ from tests.support.docs.help import UI
 from tests.support.servers import Server
 from tests.support.ui.running import serving
 
-from podium.cli.render.pictures import timeline
 from podium.cli.ui import frame, history, one, overview, planning, threatened
 
 ROOT = Path(__file__).parents[4]
@@ -21,7 +20,7 @@ CUTS = {
     "priorities": overview.LEVELS,
     "preemptions of it, and for it": one.DEPARTURES,
     "victims of a plan in the history": history.UNITS,
-    "spans of the timeline of the history": timeline.SPANS,
+    "spans of the timeline of the history": history.SPANS,
     "pending groups and pods that the form offers, and running ones": planning.OFFERED,
 }
 LINES = [

@@ -13,7 +13,7 @@ from tests.support.servers import Server
 from tests.support.waiting import PATIENCE_SECONDS
 from tests.unit.schedulerplugin.scheduling.test_conditions import INITIALLY
 
-from podium.api.eventdraft import EventDraft
+from podium.api.events import EventDraft
 from podium.api.membership import GroupKey
 from podium.api.schedulable import SCHEDULING_READS
 from podium.cluster.state import ClusterState

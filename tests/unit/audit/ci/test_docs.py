@@ -14,7 +14,7 @@ import yaml
 from tests.support.shell import run
 
 from podium.cli.config.auditfile import AuditModel, IgnoreModel
-from podium.cli.render.sarif import FINGERPRINT
+from podium.cli.render.formats import FINGERPRINT
 
 ROOT = Path(__file__).parents[4]
 DOCS = ROOT.joinpath("docs", "ci.md").read_text("utf-8")

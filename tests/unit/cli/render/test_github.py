@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.render import sample
 
-from podium.cli.render.formats import render
-from podium.cli.render.github import command
+from podium.cli.render.formats import command, render
 
 LINE = re.compile(r"::(?P<name>\w+) (?P<properties>[^:]*)::(?P<message>.*)")
 

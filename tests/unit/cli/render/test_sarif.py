@@ -10,9 +10,8 @@ import pytest
 from tests.support.render import sample
 
 from podium.answers.audits.report import AuditReport
-from podium.cli.render import sarif
-from podium.cli.render.formats import render
-from podium.cli.render.sarif import FINGERPRINT, file_uri
+from podium.cli.render import formats
+from podium.cli.render.formats import FINGERPRINT, file_uri, render
 
 SCHEMA = json.loads(
     Path(__file__).with_name("schemas").joinpath("sarif-schema-2.1.0.json").read_text("utf-8")
@@ -116,7 +115,7 @@ def test_file_becomes_a_uri(path: str, uri: str) -> None:
     [("deploy\\a b.yaml", "deploy/a%20b.yaml"), ("C:\\deploy\\a.yaml", "file:///C:/deploy/a.yaml")],
 )
 def test_a_path_of_windows_becomes_a_uri(path: str, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sarif, "PurePath", PureWindowsPath)
+    monkeypatch.setattr(formats, "PurePath", PureWindowsPath)
     assert file_uri(path) == uri
 
 

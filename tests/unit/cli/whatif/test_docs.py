@@ -5,9 +5,10 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
+from podium.cli.commands import whatif
 from podium.cli.config.whatiffile import WhatIfModel
 from podium.cli.main import command
-from podium.cli.render import defragment, threat, whatif_page, whatif_table
+from podium.cli.render import defragment, threat, whatif_page
 from podium.cli.render.pictures import planpicture
 from podium.planner.preemption.outcome import Outcome
 from podium.planner.preemption.units import PREEMPTION_CLASS
@@ -18,13 +19,13 @@ ROOT = Path(__file__).parents[4]
 DOCS = ROOT.joinpath("docs", "whatif.md").read_text("utf-8")
 EXAMPLE = ROOT / "examples" / "preemption" / "cluster.yaml"
 CUTS = {
-    "workloads": (whatif_table.WORKLOADS, whatif_page.UNITS),
-    "nodes with pods of the preemptor": (whatif_table.PLACED, whatif_page.CARDS),
+    "workloads": (whatif.WORKLOADS, whatif_page.UNITS),
+    "nodes with pods of the preemptor": (whatif.PLACED, whatif_page.CARDS),
     "pods of one kind on a node": (SHOWN, whatif_page.PODS),
-    "victims": (whatif_table.VICTIMS, whatif_page.UNITS),
-    "spared": (whatif_table.SPARED, whatif_page.UNITS),
-    "reasons of nodes": (whatif_table.NODES, whatif_page.REASONS),
-    "findings": (whatif_table.FINDINGS, whatif_page.FINDINGS),
+    "victims": (whatif.VICTIMS, whatif_page.UNITS),
+    "spared": (whatif.SPARED, whatif_page.UNITS),
+    "reasons of nodes": (whatif.NODES, whatif_page.REASONS),
+    "findings": (whatif.FINDINGS, whatif_page.FINDINGS),
     "`--victim`: nodes by resource": (threat.NODES, threat.NODES * threat.PAGE),
     "`--victim`: tolerations, budgets": (threat.TOLERATIONS, threat.BUDGETS * threat.PAGE),
     "`--victim`: classes": (threat.CLASSES, threat.CLASSES * threat.PAGE),

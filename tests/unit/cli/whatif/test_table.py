@@ -8,14 +8,14 @@ from tests.support.render.sample import HOSTILE
 from tests.support.whatif import sample
 
 from podium.answers.whatifreport import WhatIf
-from podium.cli.render import whatif_table as table
+from podium.cli.commands import whatif
 from podium.cli.render.text import Layout
 from podium.cli.render.whatif_words import harm_line, outcome_line
 from podium.planner.preemption.outcome import HarmLevel, Placed, PlanHarm
 
 
 def written(report: WhatIf, width: int = 120, *, colour: bool = False) -> list[str]:
-    return table.whatif_table(report, Layout(width=width, colour=colour)).splitlines()
+    return whatif.whatif_table(report, Layout(width=width, colour=colour)).splitlines()
 
 
 OPENINGS = {
@@ -118,7 +118,7 @@ def test_lists_are_bounded_and_say_so() -> None:
     """Each list is cut after its first entries, with the number of the others."""
     lines = written(sample.large(500))
     assert len(lines) < 100
-    for limit in (table.PLACED, table.VICTIMS, table.SPARED, table.NODES):
+    for limit in (whatif.PLACED, whatif.VICTIMS, whatif.SPARED, whatif.NODES):
         assert f"  ... and {500 - limit} more (-o json has all)" in lines
 
 

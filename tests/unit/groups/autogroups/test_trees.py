@@ -33,7 +33,7 @@ from podium.api.reads import READS
 from podium.cluster.state import ClusterState, Readable
 from podium.controllers.actions import ApplyGroup, CreateGroup
 from podium.controllers.autogroups import decide
-from podium.controllers.touched import touched
+from podium.controllers.manager import touched
 from podium.groups.autogroups import MOST_GANGS, gang_of
 from podium.groups.autotrees import owner_keys, root_of
 

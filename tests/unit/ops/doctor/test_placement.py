@@ -9,7 +9,7 @@ from tests.unit.manifests.test_modes import rendered
 
 from podium.api.groups import RESERVED
 from podium.api.schedulable import SchedulableNode
-from podium.ops.doctor.placement import unplaceable
+from podium.ops.doctor.diagnosis import unplaceable
 
 _RESERVED = {"key": RESERVED, "value": "yes", "effect": "NoSchedule"}
 _SOFT = {"key": "spot", "effect": "PreferNoSchedule"}

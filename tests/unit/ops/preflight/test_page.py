@@ -3,8 +3,9 @@
 import re
 from pathlib import Path
 
+from podium.cli.commands import migrate, preflight
 from podium.cli.commands.preflight import TARGETS
-from podium.cli.render import migrate_table, preflight_table, table
+from podium.cli.render import table
 from podium.ops.migrate import MigrationState
 
 ROOT = Path(__file__).parents[4]
@@ -13,11 +14,11 @@ PAGE = (ROOT / "docs" / "upgrade.md").read_text("utf-8")
 
 def test_the_numbers_are_those_of_the_code() -> None:
     cuts = (
-        f"{preflight_table.STOPPED} groups that stop, {preflight_table.REMADE} objects, "
-        f"{preflight_table.STEPS} steps of one time, and {table.FINDINGS} findings of one rule"
+        f"{preflight.STOPPED} groups that stop, {preflight.REMADE} objects, "
+        f"{preflight.STEPS} steps of one time, and {table.FINDINGS} findings of one rule"
     )
     assert cuts in PAGE
-    assert f"The table shows {migrate_table.ITEMS} objects of each state" in PAGE
+    assert f"The table shows {migrate.ITEMS} objects of each state" in PAGE
     assert f"podium preflight --to {'|'.join(TARGETS)}" in PAGE
 
 

@@ -13,7 +13,7 @@ from tests.support.scheduling.recording import Recorded, Write
 from tests.support.scheduling.rig import World, pod
 from tests.support.waiting import PATIENCE_SECONDS
 
-from podium.api.eventdraft import EventDraft
+from podium.api.events import EventDraft
 from podium.api.membership import GroupKey
 from podium.api.records import PlanMode, Result
 from podium.kube.connection import RefusedError

@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.schedulerplugin.scheduling.test_conditions import OURS, group_with
 
-from podium.api.eventdraft import EventDraft
+from podium.api.events import EventDraft
 from podium.api.findings import ObjectRef
 from podium.cluster.state import ClusterState
 from podium.schedulerplugin.scheduling import messages

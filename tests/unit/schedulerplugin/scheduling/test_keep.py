@@ -24,7 +24,7 @@ from podium.planner.shapes import fingerprint, shape_of
 from podium.planner.volumes import Volumes, claims_of
 from podium.schedulerplugin.live import keep
 from podium.schedulerplugin.live.keep import transform
-from podium.schedulerplugin.live.sharing import LONGEST
+from podium.schedulerplugin.live.keepdevices import LONGEST
 
 _TOKEN = {"name": "kube-api-access-x7k2p"}
 _volumes = st.lists(

@@ -13,8 +13,8 @@ from podium.api.reads import Kind
 from podium.api.schedulable import SCHEDULING_READS
 from podium.schedulerplugin.live import keep, keepdevices
 from podium.schedulerplugin.live.keep import transform
+from podium.schedulerplugin.live.keepdevices import LONGEST
 from podium.schedulerplugin.live.process import KINDS
-from podium.schedulerplugin.live.sharing import LONGEST
 
 _METADATA = {
     "uid": "u",

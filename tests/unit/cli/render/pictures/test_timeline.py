@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from podium.api.records import Party, RecordedPlan
 from podium.cli.render.pictures.drawing import Box, Drawing, Spot, Style
 from podium.cli.render.pictures.svg import svg
-from podium.cli.render.pictures.timeline import SPANS, timeline
+from podium.cli.ui.history import SPANS, timeline
 
 
 def plan(time: str, mode: str = "Enforced", result: str = "Evicted", pods: int = 1) -> RecordedPlan:
