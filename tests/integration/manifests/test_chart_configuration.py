@@ -12,7 +12,8 @@ from podium.answers.schedulerfile import SchedulerModel
 from podium.api.groups import RESERVED
 from podium.cli.commands.scheduler import source
 from podium.cli.config.controllerfile import ControllerModel, read_rules
-from podium.cli.config.policyfile import PolicyModel, policy_of
+from podium.cli.config.policyfile import PolicyModel
+from podium.cli.config.webhookoptions import policy_of
 from podium.controllers.divergence import Write
 from podium.controllers.manager import Rules
 from podium.documents.configfile import Strict

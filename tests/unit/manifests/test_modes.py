@@ -8,7 +8,7 @@ import yaml
 from click import Context
 
 from podium.cli.config.controllerfile import read_rules
-from podium.cli.config.policyfile import policy_of
+from podium.cli.config.webhookoptions import policy_of
 from podium.cli.main import command as podium
 from podium.controllers.manager import Rules
 from podium.documents.packagedata import folder

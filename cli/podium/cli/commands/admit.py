@@ -17,7 +17,7 @@ from podium.api.inputnotes import InputNotes
 from podium.api.minors import PLANNED, WORKLOAD_VERSIONS, named
 from podium.api.reads import FOLLOWED
 from podium.cli import inputs, kubeoptions, options
-from podium.cli.config.policyfile import policy_of
+from podium.cli.config.webhookoptions import policy_of
 from podium.cli.live import read_live
 from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.render.data import document

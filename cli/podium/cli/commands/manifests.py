@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import click
 
-from podium.cli.config.policyfile import policy_of, policy_options
 from podium.cli.config.processoptions import OBJECT_NAME
+from podium.cli.config.webhookoptions import policy_of, policy_options
 from podium.cli.main import examples
 from podium.documents.yamlwriter import dump_all
 

@@ -6,7 +6,6 @@ from urllib.parse import urlsplit
 
 import click
 
-from podium.cli.config.policyfile import policy_of, policy_options
 from podium.cli.config.processoptions import (
     OBJECT_NAME,
     LogOptions,
@@ -14,6 +13,7 @@ from podium.cli.config.processoptions import (
     log_options,
     process_options,
 )
+from podium.cli.config.webhookoptions import policy_of, policy_options
 from podium.cli.main import examples
 from podium.cli.options import Parsed
 
