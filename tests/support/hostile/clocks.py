@@ -9,10 +9,10 @@ import pytest
 from tests.support.hostile.installation import Program
 
 _LIBRARIES = Path("/usr/lib")
-_SCRIPT = """#!/bin/sh
+_CLOCKED = """#!/bin/sh
 export LD_PRELOAD={library} FAKETIME_TIMESTAMP_FILE={file} FAKETIME_CACHE_DURATION=1
 export FAKETIME_DONT_FAKE_MONOTONIC=1 NO_FAKE_STAT=1
-exec {executable} "$@"
+exec "$@"
 """
 
 
@@ -34,8 +34,12 @@ class Clock:
         library = next(_LIBRARIES.glob("*/faketime/libfaketimeMT.so.1"), None)
         if library is None:
             pytest.skip("libfaketime is not installed (Debian and Ubuntu: apt install libfaketime)")
-        script = self.folder / "podium"
-        text = _SCRIPT.format(library=library, file=self._file, executable=of.executable)
+        clocked = self._script("clocked", _CLOCKED.format(library=library, file=self._file))
+        podium = self._script("podium", f'#!/bin/sh\nexec {clocked} {of.executable} "$@"\n')
+        return of._replace(executable=podium, webhook=(str(clocked), *of.webhook))
+
+    def _script(self, name: str, text: str) -> Path:
+        script = self.folder / name
         script.write_text(text, "utf-8")
         script.chmod(0o755)
-        return of._replace(executable=script)
+        return script
