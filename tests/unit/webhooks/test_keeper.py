@@ -442,6 +442,17 @@ async def test_a_deleted_configuration_is_published_again(tmp_path: Path) -> Non
         assert cluster.believed(0) == bundle
 
 
+async def test_a_registration_that_is_about_to_change_is_no_error(tmp_path: Path) -> None:
+    """The first registration is open, and the read after it already asks for the closed one."""
+    cluster = _Cluster()
+    cluster.overwritten = cluster.settling = True
+    async with _running(tmp_path, cluster) as replica:
+        await _until(lambda: len(cluster.bundles) > 1)
+        cluster.overwritten = cluster.settling = False
+        await _until(lambda: replica.keeper.registered)
+        assert replica.errors == []
+
+
 async def test_an_overwritten_bundle_is_logged_and_no_ca_is_replaced(tmp_path: Path) -> None:
     cluster = _Cluster()
     cluster.overwritten = True

@@ -350,7 +350,7 @@ class Keeper(_Renewal):
         stuck = await publisher.published(stored.bundle)
         if stuck:
             self._log_event(RotationStep.PUBLISH.value, {})
-        else:
+        elif not publisher.settling:
             self._log_event(
                 _NOT_KEPT, {"error": "the API server has another registration than the one just written"}
             )

@@ -80,13 +80,15 @@ class BundlePublisher:
         self._sleep = sleep
         self._whole = endpoint.url is not None
         self._stage = Stage.CLOSED if self._whole else Stage.OFF
+        # Whether the last read came to another stage, which is not written yet.
+        self._moved = False
         # The object last read, by path; None if there was none.
         self._found: dict[str, Document | None] = {}
 
     @property
     def settling(self) -> bool:
         """Whether the registration of the last read is not final, so that it should be read again soon."""
-        return self._stage is Stage.OPEN
+        return self._stage is Stage.OPEN or self._moved
 
     async def published(self, bundle: bytes | None) -> bool:
         """Return whether the API server has the registration that we want, with this bundle everywhere.
@@ -104,7 +106,9 @@ class BundlePublisher:
         if self._whole:
             return all(_holds(self._found[path], whole) for path, whole in wanted.items())
         there = [each for document in self._found.values() for each in _webhooks(document)]
-        self._enter(stage(deployment, there, bundle))
+        entered = stage(deployment, there, bundle)
+        self._moved = entered is not self._stage
+        self._enter(entered)
         if self._stage is Stage.OFF:
             wanted = {path: whole for path, whole in wanted.items() if self._found[path] is not None}
         return all(
