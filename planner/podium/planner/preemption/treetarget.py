@@ -16,6 +16,7 @@ import msgspec
 from podium.api.core import Pod
 from podium.api.groups import CompositeGroup, PodGroup
 from podium.api.membership import GroupKey, key_of
+from podium.api.priority import effective_policy
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Child, ClusterReader
 from podium.errors import PodiumError
@@ -34,7 +35,7 @@ from podium.planner.preemption.target import Blocker, PlacementTarget, Unplaceab
 from podium.planner.semantics import Semantics
 from podium.planner.settings import Settings
 from podium.planner.snapshot import Snapshot
-from podium.text import count, natural, some
+from podium.text import count, listed, natural, some
 
 
 class _TreePart(NamedTuple):
@@ -71,13 +72,14 @@ def tree_target(
     if every and not any(each.waiting for each in members.values()):
         runs = count(sum(len(each.runs) for each in members.values()), "pod")
         raise PodiumError(f"composite group {name}: no pod of its groups is pending; {runs} run")
-    disagrees = _disagreement(root, every, settings)
+    waiting = [pod for each in members.values() for pod in each.waiting]
+    disagrees = _disagreement(root, every, waiting, settings)
     if disagrees is not None:
         return disagrees
     found = _Tree(view, snapshot, settings, members, root).part(root, 1)
     if found.target is None:
         return found.unready or Unplaceable("no pod of its groups can be placed", Blocker.TOO_FEW)
-    if forbids_preemption(root, (pod for each in members.values() for pod in each.waiting), view.classes):
+    if forbids_preemption(root, waiting, view.classes):
         return found.target._replace(preemption_barred=POLICY_NEVER)
     return found.target
 
@@ -224,13 +226,28 @@ def _barred(parts: Iterable[PlacementTarget]) -> str:
     return next((part.preemption_barred for part in parts if part.preemption_barred), "")
 
 
-def _disagreement(root: CompositeGroup, pods: Sequence[Pod], settings: Settings) -> Unplaceable | None:
-    """Return in what the pods of a tree differ that must agree before it is scheduled; None if they agree."""
+def _disagreement(
+    root: CompositeGroup, pods: Sequence[Pod], waiting: Sequence[Pod], settings: Settings
+) -> Unplaceable | None:
+    """Return in what the pods of a tree differ that must agree before it is scheduled; None if they agree.
+
+    Source: validatePodGroup in kube-scheduler 1.37, which compares the preemption policies of queued pods.
+    """
     several = several_schedulers(pods)
-    others = {str(pod.spec.priority or 0) for pod in pods if (pod.spec.priority or 0) != (root.priority or 0)}
-    if several is not None or settings.semantics is not Semantics.V1_37 or not others:
+    if several is not None or settings.semantics is not Semantics.V1_37:
         return several
-    reason = f"the root has priority {root.priority or 0} and pods of the tree {some(others)}"
+    others = {str(pod.spec.priority or 0) for pod in pods if (pod.spec.priority or 0) != (root.priority or 0)}
+    policies = {effective_policy(pod.spec.preemptionPolicy) for pod in waiting}
+    if others:
+        reason = f"the root has priority {root.priority or 0} and pods of the tree {some(others)}"
+    elif root.preemption_policy is not None and policies - {root.preemption_policy}:
+        reason = (
+            f"the root has preemptionPolicy {root.preemption_policy} and pods of the tree {some(policies)}"
+        )
+    elif len(policies) > 1:
+        reason = f"pods of the tree have preemptionPolicy {listed(sorted(policies))}"
+    else:
+        return None
     return Unplaceable(f"kube-scheduler 1.37 refuses it, because {reason}", Blocker.DIVERGENT)
 
 

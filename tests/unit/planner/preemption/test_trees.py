@@ -320,6 +320,21 @@ def test_a_tree_takes(case: Tree, semantics: Semantics) -> None:
     assert sorted(victims(plan)) == list(case.victims)
 
 
+def test_kube_scheduler_refuses_a_tree_for_one_pod_of_another_preemption_policy() -> None:
+    """The other children would be enough for the tree."""
+    objects = [
+        racks(a1=4),
+        composite("tree", 10, 1),
+        leaf("x", least=2),
+        leaf("y"),
+        pending("x", 2),
+        pending("y", 1, preemptionPolicy="Never"),
+    ]
+    plan = planned(*objects, by=tree_of("tree"), semantics=Semantics.V1_37)
+    assert plan.outcome is Outcome.NOT_ELIGIBLE
+    assert "pods of the tree have preemptionPolicy Never and PreemptLowerPriority" in plan.message
+
+
 def test_a_tree_with_a_resource_that_no_node_offers_does_not_fit() -> None:
     tree = [composite("tree", 10, 2), leaf("x", topology=RACK), leaf("y", topology=RACK)]
     pods = [
