@@ -238,14 +238,14 @@ def _disagreement(
         return several
     others = {str(pod.spec.priority or 0) for pod in pods if (pod.spec.priority or 0) != (root.priority or 0)}
     policies = {effective_policy(pod.spec.preemptionPolicy) for pod in waiting}
+    holders = "pods of the tree"
+    if root.preemption_policy is not None:
+        policies.add(root.preemption_policy)
+        holders = f"the root and {holders}"
     if others:
         reason = f"the root has priority {root.priority or 0} and pods of the tree {some(others)}"
-    elif root.preemption_policy is not None and policies - {root.preemption_policy}:
-        reason = (
-            f"the root has preemptionPolicy {root.preemption_policy} and pods of the tree {some(policies)}"
-        )
     elif len(policies) > 1:
-        reason = f"pods of the tree have preemptionPolicy {listed(sorted(policies))}"
+        reason = f"{holders} have preemptionPolicy {listed(sorted(policies))}"
     else:
         return None
     return Unplaceable(f"kube-scheduler 1.37 refuses it, because {reason}", Blocker.DIVERGENT)
