@@ -13,7 +13,6 @@ from tests.support.rollout.objects import replica_set
 from podium.api.times import written
 from podium.ops.doctor import facts as doctor
 from podium.ops.doctor import neighbours, registration, rights
-from podium.ops.doctor.expected import expected, manifests
 from podium.ops.doctor.facts import (
     Answer,
     Clock,
@@ -24,6 +23,8 @@ from podium.ops.doctor.facts import (
     Probe,
     Right,
     UnreadDocument,
+    expected,
+    manifests,
 )
 from podium.rules.policy import Policy
 from podium.webhooks import certificates

@@ -23,8 +23,7 @@ from tests.support.webhooks import deployed
 from tests.support.webhooks.running import Running
 
 from podium.api.quantity import Scale, parse
-from podium.ops.doctor.expected import manifests
-from podium.ops.doctor.facts import MUTATING, VALIDATING
+from podium.ops.doctor.facts import MUTATING, VALIDATING, manifests
 
 _APPLY = "application/apply-patch+yaml"
 # The Deployments have no kubelet here, and Services do not route.
@@ -172,11 +171,9 @@ class Installation:
         folder.mkdir(parents=True)
         deployment = _document(program, "Deployment", component)
         (container,) = deployment["spec"]["template"]["spec"]["containers"]
-        _, *given = container["args"]
         # Without a Deployment, which has no kubelet here.
-        by_test = ("--bind=", "--config=", "--register-service=", "--deployment=")
-        arguments = [each for each in given if not each.startswith(by_test)]
-        (file,) = [each for each in given if each.startswith("--config=")]
+        arguments = deployed.given_by_pod(deployment)
+        (file,) = [each for each in container["args"] if each.startswith("--config=")]
         arguments.append(f"--config={_configuration(program, component, Path(file).name, folder)}")
         kubeconfig = Account(self.server, NAMESPACE, f"podium-{component}").kubeconfig(folder)
         arguments.append(f"--kubeconfig={kubeconfig}")

@@ -99,17 +99,21 @@ def installed(server: Server, folder: Path, *, deployment: bool = False) -> Iter
     """
     folder.mkdir(exist_ok=True)
     [own] = [each for each in rendered("scheduler", "Deployment") if each["metadata"]["name"] == NAME]
-    _, *arguments = own["spec"]["template"]["spec"]["containers"][0]["args"]
     policy = folder / "policy.yaml"
     policy.write_text(configured("scheduler", NAME)[policy.name], encoding="utf-8")
     kubeconfig = Account(server, NAMESPACE, NAME).kubeconfig(folder)
-    by_test = ("--bind=", "--config=", "--register-service=", "--deployment=")
-    given = [each for each in arguments if not each.startswith(by_test)]
-    given += [f"--config={policy}", f"--kubeconfig={kubeconfig}"]
+    given = [*given_by_pod(own), f"--config={policy}", f"--kubeconfig={kubeconfig}"]
     with by_service(server, folder, *given, deployment=deployment) as webhook:
         if not deployment:
             convert_locally(server, webhook.url)
         yield webhook
+
+
+def given_by_pod(deployment: Mapping[str, Any]) -> list[str]:
+    """Return the arguments of a Deployment's process that a test keeps: those on its place are the test's."""
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    by_test = ("--bind=", "--config=", "--register-service=", "--deployment=")
+    return [each for each in container["args"][1:] if not each.startswith(by_test)]
 
 
 def convert_locally(server: Server, url: str) -> None:
