@@ -7,7 +7,7 @@ import pytest
 from podium.cli.config.policyfile import PolicyModel
 from podium.documents.configfile import config_of
 from podium.errors import PodiumError
-from podium.ops.doctor.expected import expected, manifests
+from podium.ops.doctor.facts import expected, manifests
 from podium.rules import podiumrules
 from podium.rules.policy import Allowance, Policy, RuleLevel
 from podium.webhooks import classuse

@@ -13,7 +13,7 @@ from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.render.data import document
 from podium.cli.render.output import Output, output_options
 from podium.errors import PodiumError
-from podium.ops.doctor.facts import CheckLevel, DoctorCheck
+from podium.ops.doctor.check import CheckLevel, DoctorCheck
 from podium.stderr import say
 from podium.text import count, listed, visible
 from podium.version import VERSION
@@ -56,8 +56,11 @@ def command(kube: KubeOptions, output: Output) -> None:
 
 async def _look(kube: KubeOptions) -> "ClusterFacts":
     from podium.kube.connection import connect  # noqa: PLC0415 - the client takes 0.6 s to import
-    from podium.ops.doctor.expected import expected, manifests  # noqa: PLC0415 - as above
-    from podium.ops.doctor.facts import Installation  # noqa: PLC0415 - as above
+    from podium.ops.doctor.facts import (  # noqa: PLC0415 - as above
+        Installation,
+        expected,
+        manifests,
+    )
     from podium.ops.doctor.gather import gather  # noqa: PLC0415 - as above
     from podium.rules.policy import Policy  # noqa: PLC0415 - as above
 

@@ -8,19 +8,8 @@ import msgspec
 
 from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.ops.doctor import neighbours, processes, registration, rights, server
-from podium.ops.doctor.facts import (
-    BINDINGS,
-    NODES,
-    POLICIES,
-    CheckLevel,
-    ClusterFacts,
-    DoctorCheck,
-    Document,
-    ok,
-    problem,
-    unseen,
-    warning,
-)
+from podium.ops.doctor.check import CheckLevel, DoctorCheck, ok, problem, warning
+from podium.ops.doctor.facts import BINDINGS, NODES, POLICIES, ClusterFacts, Document, unseen
 from podium.planner.filters.nodes import TaintTolerationFilter, node_filters, untolerated
 from podium.planner.snapshot import Snapshot
 from podium.text import count, listed, some

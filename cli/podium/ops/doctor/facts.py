@@ -4,56 +4,23 @@ An object that may not be read is not an absent object. An answer is therefore a
 there is none. A check without its document says so and concludes nothing.
 """
 
-import functools
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import msgspec
+import yaml
 
 from podium.api.core import PODIUM_SCHEDULER
+from podium.documents.packagedata import folder
+from podium.errors import PodiumError
 from podium.kube.reading import NamedUndecodable
+from podium.ops.doctor.check import DoctorCheck, note
+from podium.rules.policy import Policy
 from podium.text import count
-
-# A line of `podium doctor`: a fact, its severity, and what to do about it.
-#
-# A finding (`podium.api.findings`) is a problem of a user's object by a rule. A check also reports what is
-# correct and what could not be checked, because the reader needs to know that it was checked.
-
-
-class CheckLevel(StrEnum):
-    """The severity: a note is worth knowing, a warning may cause harm later, a problem does harm now."""
-
-    PROBLEM = "problem"
-    WARNING = "warning"
-    NOTE = "note"
-    OK = "ok"
-
-
-class DoctorCheck(msgspec.Struct, frozen=True):
-    """A check and its outcome, each text in one line; `fix` is empty if there is nothing to do.
-
-    `made` is false if the check could not be made.
-    """
-
-    level: CheckLevel
-    name: str
-    fact: str
-    fix: str = ""
-    made: bool = True
-
-
-# The fix if an object of the installation is missing or older.
-APPLY = "apply Podium's manifests, or upgrade its Helm release (docs/install.md)"
-
-# A check of each level, by its name, its fact and its fix.
-problem = functools.partial(DoctorCheck, CheckLevel.PROBLEM)
-warning = functools.partial(DoctorCheck, CheckLevel.WARNING)
-note = functools.partial(DoctorCheck, CheckLevel.NOTE)
-ok = functools.partial(DoctorCheck, CheckLevel.OK)
-
+from podium.webhooks.policies import default_names, defaults
+from podium.webhooks.registration import NAMESPACE, SERVICE, Endpoint, Options, configurations
 
 Document = dict[str, Any]
 
@@ -295,3 +262,30 @@ def lasting(span: timedelta) -> str:
         if seconds >= 2 * size:
             return count(seconds // size, unit)
     return count(seconds, "second")
+
+
+# The objects of an installation of this version. The manifests have the policies of an AdmissionPolicy that
+# allows every class, and no webhooks: both follow from the policy of the cluster.
+_POLICIES = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+
+
+def manifests() -> list[Document]:
+    """Return the manifests of all processes. Raises PodiumError if there are none."""
+    path = folder("manifests") / "rendered" / "scheduler.yaml"
+    try:
+        return list(yaml.load_all(path.read_bytes(), Loader=yaml.CSafeLoader))
+    except OSError as error:
+        raise PodiumError(f"{path}: read failed: {error.strerror}. Reinstall podium-k8s") from None
+
+
+def expected(documents: list[Document], policy: Policy) -> list[Document]:
+    """Return the objects of an installation with this AdmissionPolicy, from its manifests."""
+    own = defaults(policy, Options())
+    registered = configurations(policy, Endpoint(service=(NAMESPACE, SERVICE)), Options(), None)
+    return [*(each for each in documents if not _follows(each)), *own, *registered]
+
+
+def _follows(document: Document) -> bool:
+    """Return whether an object follows from the AdmissionPolicy."""
+    name = document["metadata"]["name"]
+    return document["kind"] in REGISTRATIONS or (document["kind"] in _POLICIES and name in default_names())

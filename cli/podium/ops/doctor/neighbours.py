@@ -20,6 +20,7 @@ from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP, RESERVED
 from podium.api.meta import LabelSelector
 from podium.api.priority import default_class
 from podium.api.selectors import selector_of
+from podium.ops.doctor.check import DoctorCheck, note, ok, problem, warning
 from podium.ops.doctor.facts import (
     CLASSES,
     DEFINITIONS,
@@ -29,13 +30,8 @@ from podium.ops.doctor.facts import (
     REGISTRATIONS,
     SAMPLE,
     ClusterFacts,
-    DoctorCheck,
     Document,
-    note,
-    ok,
-    problem,
     unseen,
-    warning,
 )
 from podium.ops.doctor.registration import ready_endpoints, slices_path
 from podium.ops.doctor.server import native_versions

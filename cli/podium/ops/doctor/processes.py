@@ -7,19 +7,8 @@ from datetime import datetime, timedelta
 
 from podium.api.meta import instant
 from podium.kube.reading import NamedUndecodable
-from podium.ops.doctor.facts import (
-    APPLY,
-    ClusterFacts,
-    DoctorCheck,
-    Document,
-    lasting,
-    note,
-    ok,
-    policy_path,
-    problem,
-    unseen,
-    warning,
-)
+from podium.ops.doctor.check import APPLY, DoctorCheck, note, ok, problem, warning
+from podium.ops.doctor.facts import ClusterFacts, Document, lasting, policy_path, unseen
 from podium.ops.rollout import Rollout, rollout
 from podium.text import count, listed, some
 

@@ -13,21 +13,8 @@ from typing import Any
 
 from podium.errors import PodiumError
 from podium.groups.autogroups import API_VERSION as STORED
-from podium.ops.doctor.facts import (
-    APPLY,
-    DEFINITIONS,
-    REGISTRATIONS,
-    ClusterFacts,
-    DoctorCheck,
-    Document,
-    given,
-    lasting,
-    note,
-    ok,
-    problem,
-    unseen,
-    warning,
-)
+from podium.ops.doctor.check import APPLY, DoctorCheck, note, ok, problem, warning
+from podium.ops.doctor.facts import DEFINITIONS, REGISTRATIONS, ClusterFacts, Document, given, lasting, unseen
 from podium.text import count, some
 from podium.webhooks import certificates
 from podium.webhooks.certificates import Facts as Certificate

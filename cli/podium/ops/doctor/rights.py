@@ -8,20 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from podium.api.findings import group_of
-from podium.ops.doctor.facts import (
-    APPLY,
-    ClusterFacts,
-    DoctorCheck,
-    Document,
-    Installation,
-    Right,
-    UnreadDocument,
-    given,
-    note,
-    ok,
-    problem,
-    unseen,
-)
+from podium.ops.doctor.check import APPLY, DoctorCheck, note, ok, problem
+from podium.ops.doctor.facts import ClusterFacts, Document, Installation, Right, UnreadDocument, given, unseen
 from podium.text import count, some
 
 # The rights that the webhook needs only if it issues its certificates itself.

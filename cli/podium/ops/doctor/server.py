@@ -7,20 +7,8 @@ from podium.answers.audits.run import MINORS
 from podium.api.groups import NATIVE_GROUP
 from podium.api.minors import minor_of
 from podium.api.reads import READS
-from podium.ops.doctor.facts import (
-    APPLY,
-    DEFINITIONS,
-    GROUPS,
-    ClusterFacts,
-    DoctorCheck,
-    Document,
-    lasting,
-    note,
-    ok,
-    problem,
-    unseen,
-    warning,
-)
+from podium.ops.doctor.check import APPLY, DoctorCheck, note, ok, problem, warning
+from podium.ops.doctor.facts import DEFINITIONS, GROUPS, ClusterFacts, Document, lasting, unseen
 from podium.text import listed
 
 # Certificates are valid from an hour earlier, but minimum run times and preemption delays use the clock.

@@ -25,8 +25,9 @@ from tests.support.rollout.objects import (
 from podium.kube.reading import NamedUndecodable
 from podium.ops.doctor import facts as doctor
 from podium.ops.doctor import neighbours, registration, rights
+from podium.ops.doctor.check import CheckLevel, DoctorCheck
 from podium.ops.doctor.diagnosis import diagnose
-from podium.ops.doctor.facts import CheckLevel, Clock, CreateDryRun, DoctorCheck, Probe, Right, UnreadDocument
+from podium.ops.doctor.facts import Clock, CreateDryRun, Probe, Right, UnreadDocument
 
 OK, NOTE, WARNING, PROBLEM = CheckLevel.OK, CheckLevel.NOTE, CheckLevel.WARNING, CheckLevel.PROBLEM
 FORBIDDEN = UnreadDocument(403, 'User "reader" cannot list this')
