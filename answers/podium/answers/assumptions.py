@@ -68,7 +68,7 @@ def set_by_argument(field: str) -> str:
 
 
 class Choices(NamedTuple):
-    """What a question sets itself; an empty field has the default of the cluster and its scheduler.
+    """The choices of a question; an empty field has the default of the cluster and its scheduler.
 
     `now` is a time, or its text in RFC 3339. `set_by` returns, for the name of a field, how it was set.
     """

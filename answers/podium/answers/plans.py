@@ -1,4 +1,4 @@
-"""What a pending pod or group preempts, what preempts a running one, and which moves free a domain.
+"""Plans: the victims of a pending pod or group, the preemptors of a running one, moves that free a domain.
 
 The plans for several preemptors are made one after another, each in the cluster that the plans before it
 leave, and the report has a line for each workload.

@@ -74,7 +74,7 @@ def decide(
 
 
 def removal(group: PodGroup) -> Reconciliation:
-    """Return the action that removes our conditions from a group, because nobody will keep them current."""
+    """Return the action that removes our conditions from a group, which would become outdated."""
     return Reconciliation((_apply(group, ()),)) if _ours(group) else Reconciliation()
 
 

@@ -39,7 +39,7 @@ def every_namespace(_namespace: str) -> bool:
 
 
 class ClusterReading(NamedTuple):
-    """What was read of a cluster: its files, or a live cluster, at the time `at` (UTC).
+    """The content that was read of a cluster: its files, or a live cluster, at the time `at` (UTC).
 
     `near` has at least the namespace of a question about one object. `source` names the input in words.
     `past` are events and records, and `unknown` the kinds of them that could not be read, each with the

@@ -277,7 +277,7 @@ def _valued(value: int, name: str) -> str:
     return f"{value} (class {name})" if name else f"{value} (no class)"
 
 
-# What the audit asks about stored objects too.
+# Comparisons that the audit makes on stored objects too.
 
 
 class Difference(NamedTuple):

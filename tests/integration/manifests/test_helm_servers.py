@@ -41,7 +41,7 @@ def _webhooks(server: Server) -> list[tuple[int, list[str]]]:
 
 
 def test_a_release_is_installed_changed_taken_back_and_removed(server: Server, tmp_path: Path) -> None:
-    """What the webhook writes stays throughout, and custom resources stay after an uninstall."""
+    """The webhook's registration stays throughout, and custom resources stay after an uninstall."""
     helm(server, tmp_path, "install", "podium", str(CHART))
     assert [names for _, names in _webhooks(server)] == [[], []]
     in_namespace = ("--namespace", _NAMESPACE)

@@ -241,7 +241,7 @@ class _WebhookProcess:
             if await within(_WITHDRAW_SECONDS, self._publisher.withdraw()):
                 self._log.info("registration removed")
         except (PodiumError, TimeoutError) as error:
-            # Who deletes the account's rights deletes the registration too.
+            # If the account's rights are deleted already, the registration is deleted with them.
             self._log.warning("registration not removed", error=str(error))
 
     def _missing(self) -> list[str]:

@@ -296,7 +296,7 @@ def stage(
 
     A first registration is open until API servers trust the webhook and a replica is available: until then
     it must refuse no write. One that fails closed stays so: a rollout must not open it. Without a Deployment
-    nobody turns the webhook off. Without a bundle another program writes it.
+    the webhook is never turned off. Without a bundle another program writes it.
     """
     if deployment is not None and deployment.is_off:
         return Stage.OFF
