@@ -26,6 +26,7 @@ from bench import (
     takeover,
     throughput,
     webhook,
+    witness,
 )
 from bench.results import machine, merged, render
 
@@ -46,6 +47,7 @@ PARTS = {
     "devices": devices.measure,
     "effort": effort.measure,
     "regret": regret.measure,
+    "witness": witness.measure,
     "simulation": simulation.measure,
     "scheduler": gangs.measure,
     "eventloop": eventloop.measure,

@@ -45,12 +45,12 @@ class Step(NamedTuple):
 
 async def carry_out(step: Step, writes: Writes) -> None:
     """Do the writes of one step."""
-    pods = [PodRef(NAMESPACE, each.name, each.uid) for each in step.victims]
-    wanted = [(PodRef(NAMESPACE, each.name, each.uid), each.node) for each in step.places]
+    pods = [PodRef(NAMESPACE, victim.name, victim.uid) for victim in step.victims]
+    binds = [(PodRef(NAMESPACE, place.name, place.uid), place.node) for place in step.places]
     if pods:
         await asyncio.gather(*(writes.delete(pod) for pod in pods[:-1]))
         await writes.delete(pods[-1])
-    await asyncio.gather(*(writes.bind(pod, node) for pod, node in wanted))
+    await asyncio.gather(*(writes.bind(pod, node) for pod, node in binds))
 
 
 async def main(kubeconfig: str, steps: list[Step]) -> None:

@@ -69,15 +69,15 @@ def measure() -> Section:
                     ca = folder / "ca.crt" if served.tls else None
                     costs[served].append(rig.timed(target, sent, ca, seconds=SECONDS).cost * 1e6)
             rows += rows_of(kind, {served: cost[1:] for served, cost in costs.items()})
-            rows += [Row(f"{kind}, alone: {what}", figure) for what, figure in alone(body)]
+            rows += [Row(f"{kind}, alone: {label}", figure) for label, figure in alone(body)]
     return Section("Where a request's time goes", rows, _NOTE)
 
 
 def rows_of(kind: str, costs: dict[Served, list[float]]) -> list[Row]:
     """Return the rows of one kind of request; differences and ratios are taken round by round."""
 
-    def less(one: Served, other: Served) -> list[float]:
-        return [a - b for a, b in zip(costs[one], costs[other], strict=True)]
+    def less(left: Served, right: Served) -> list[float]:
+        return [a - b for a, b in zip(costs[left], costs[right], strict=True)]
 
     ratios = [a / b for a, b in zip(costs[_THEIRS], costs[_WHOLE], strict=True)]
     return [
@@ -115,9 +115,9 @@ def alone(body: bytes) -> list[tuple[str, str]]:
     verdict = review_phase(AdmissionPhase.MUTATE, request, known.state, profile)
     metrics = WebhookMetrics(new_registry())
     log = logs.configure("json", "info")
-    ask, handler = HTTPRequest("/mutate", body, deadline=float("inf"), began=0.0), stages.judged()
+    sent, handler = HTTPRequest("/mutate", body, deadline=float("inf"), began=0.0), stages.judged()
     parts: dict[str, Callable[[], object]] = {
-        "the whole handler": lambda: handler(ask),
+        "the whole handler": lambda: handler(sent),
         "decode": lambda: review.decode(body, AdmissionPhase.MUTATE),
         "rules": lambda: review_phase(AdmissionPhase.MUTATE, request, known.state, profile),
         "encode": lambda: review.encode(read, verdict),
@@ -127,7 +127,7 @@ def alone(body: bytes) -> list[tuple[str, str]]:
         ),
     }
     with rig.on(rig.REST):
-        return [(what, spread(looped(work), "µs", 1)) for what, work in parts.items()]
+        return [(label, spread(looped(work), "µs", 1)) for label, work in parts.items()]
 
 
 def looped(work: Callable[[], object]) -> list[float]:

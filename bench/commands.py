@@ -82,9 +82,9 @@ def audit_rows(dump: Path) -> list[Row]:
     audits, loads = in_turns(ours, peer)
     ratios = [a.wall / b.wall for a, b in zip(audits, loads, strict=True)]
     weight = f"{dump.stat().st_size / 1e6:,.0f} MB"
-    what = f"{size.pods:,} pods, {size.groups:,} groups, {size.nodes:,} nodes, {weight}"
+    input_size = f"{size.pods:,} pods, {size.groups:,} groups, {size.nodes:,} nodes, {weight}"
     return [
-        Row(f"`podium audit -o json`, whole process ({what})", spread([r.wall for r in audits], "s")),
+        Row(f"`podium audit -o json`, whole process ({input_size})", spread([r.wall for r in audits], "s")),
         Row("`json.loads` of the same file, whole process", spread([r.wall for r in loads], "s")),
         Row("audit / json.loads, wall, pair by pair", spread(ratios, "x")),
         Row("audit, peak resident memory", spread([r.peak for r in audits], "MiB", 0)),

@@ -61,18 +61,18 @@ def measure() -> Section:
     rows = []
     for nodes, members in GANGS:
         cluster = f"{nodes:,} nodes, {nodes * PER_NODE:,} pods"
-        for kind, what in KINDS.items():
+        for kind, label in KINDS.items():
             target = "" if kind == "plain" else f"; target under {500 if nodes <= 500 else 2_000} ms"
-            rows += _beside(f"gang of {members}, {what}, {cluster}", target, "gang", kind, nodes, members)
+            rows += _beside(f"gang of {members}, {label}, {cluster}", target, "gang", kind, nodes, members)
     for members in RACK_GANGS:
-        what = f"gang of {members} in one of {5_000 // RACK_NODES} racks, 5,000 nodes, 40,000 pods"
-        rows += _beside(what, "; target under 500 ms", "gang", "rack", 5_000, members)
-    what = f"lone pod among whole gangs of {APART_GANG} that keep apart, {APART_NODES} nodes"
-    rows += _beside(what, "; target under 100 ms", "lone", "apart", APART_NODES, APART_GANG)
+        label = f"gang of {members} in one of {5_000 // RACK_NODES} racks, 5,000 nodes, 40,000 pods"
+        rows += _beside(label, "; target under 500 ms", "gang", "rack", 5_000, members)
+    label = f"lone pod among whole gangs of {APART_GANG} that keep apart, {APART_NODES} nodes"
+    rows += _beside(label, "; target under 100 ms", "lone", "apart", APART_NODES, APART_GANG)
     for kind, case in (("none", "no outsider"), ("nowhere", "a key no node has"), ("host", "by host")):
-        what = f"gang of {OUTSIDER_GANG}, {OUTSIDER_NODES:,} nodes, outsider: {case}"
+        label = f"gang of {OUTSIDER_GANG}, {OUTSIDER_NODES:,} nodes, outsider: {case}"
         target = "" if kind == "none" else "; target 1.5 times that without"
-        rows.append(_row(f"{what}{target}", _run("outsider", kind, OUTSIDER_NODES, OUTSIDER_GANG)))
+        rows.append(_row(f"{label}{target}", _run("outsider", kind, OUTSIDER_NODES, OUTSIDER_GANG)))
     return Section("Preemptors with constraints", rows, _NOTE)
 
 
@@ -80,10 +80,10 @@ def gang(kind: str, nodes: int, members: int, numbered: int = 1) -> list[float]:
     """Let a gang preempt: `plain`, one a host (`apart`), spread `even`, several `sizes`, in one `rack`."""
     state = _full(nodes)
     sizes = SIZES if kind == "sizes" else SIZES[:1]
-    wanted = _gang(state, "wanted", members, 10, sizes=sizes, **_constraint(kind))
+    preemptor = _gang(state, "wanted", members, 10, sizes=sizes, **_constraint(kind))
     if kind == "rack":
-        state.apply(msgspec.structs.replace(state.groups[wanted], topology=RACK))
-    return _deciding(state, wanted, numbered)
+        state.apply(msgspec.structs.replace(state.groups[preemptor], topology=RACK))
+    return _deciding(state, preemptor, numbered)
 
 
 def lone(kind: str, nodes: int, members: int, numbered: int = 1) -> list[float]:
@@ -95,8 +95,8 @@ def lone(kind: str, nodes: int, members: int, numbered: int = 1) -> list[float]:
     for first in range(0, half, members):
         _gang(state, f"running-{first}", members, 5, first=first, **_constraint(kind))
     for at in range(half, nodes):
-        for each in range(4):
-            state.apply(_pod(f"low-{at}-{each}", 2, 1, at=at, labels={"app": "low"}))
+        for slot in range(4):
+            state.apply(_pod(f"low-{at}-{slot}", 2, 1, at=at, labels={"app": "low"}))
     state.apply(_pod("lone", 8, 10, labels={}, nodeSelector={POOL: "a"}))
     return _deciding(state, (NS, "lone"), numbered)
 
@@ -164,9 +164,9 @@ def _full(nodes: int) -> ClusterState:
     for at in range(nodes):
         state.apply(_node(at, {RACK: f"rack-{at // RACK_NODES}"}))
     for at in range(nodes):
-        for each in range(PER_NODE):
+        for slot in range(PER_NODE):
             labels = {"app": f"app-{at % 50}"}
-            state.apply(_pod(f"low-{at}-{each}", 1, 1 + (at + each) % 3, at=at, labels=labels))
+            state.apply(_pod(f"low-{at}-{slot}", 1, 1 + (at + slot) % 3, at=at, labels=labels))
     return state
 
 
@@ -255,10 +255,10 @@ CASES: dict[str, Callable[..., list[float]]] = {
 }
 
 
-def _beside(what: str, target: str, case: str, *of: str | int) -> list[Row]:
+def _beside(label: str, target: str, case: str, *of: str | int) -> list[Row]:
     """Measure a case with pods of one label each, and with equal pods."""
     alike, numbered = _run(case, *of, 0), _run(case, *of, 1)
-    return [_row(f"{what}{target}", numbered), Row(f"{what}, {RATIO}", ratio(numbered, alike))]
+    return [_row(f"{label}{target}", numbered), Row(f"{label}, {RATIO}", ratio(numbered, alike))]
 
 
 def _run(case: str, *arguments: str | int) -> list[float]:
@@ -266,8 +266,8 @@ def _run(case: str, *arguments: str | int) -> list[float]:
     return times
 
 
-def _row(what: str, times: list[float]) -> Row:
-    return Row(what, spread(times, "ms", 0))
+def _row(label: str, times: list[float]) -> Row:
+    return Row(label, spread(times, "ms", 0))
 
 
 if __name__ == "__main__":

@@ -204,13 +204,13 @@ class _Bench:
     async def _conditions(self) -> dict[str, list[Any]]:
         """Return the conditions that the reconciler wrote, by group."""
         stored = msgspec.json.decode(await self._connection.get(GROUPS_PATH))["items"]
-        found = {}
+        by_group = {}
         for group in stored:
             conditions = group.get("status", {}).get("conditions", ())
-            ours = [each for each in conditions if each["type"] in OURS]
+            ours = [condition for condition in conditions if condition["type"] in OURS]
             if ours:
-                found[f"{group['metadata']['namespace']}/{group['metadata']['name']}"] = ours
-        return found
+                by_group[f"{group['metadata']['namespace']}/{group['metadata']['name']}"] = ours
+        return by_group
 
     async def _calm(self) -> None:
         """Wait until a process leads, and until it has checked every group."""
@@ -252,13 +252,13 @@ def _starts(turns: list[Turn]) -> list[Row]:
 
 
 def _storms(weathers: list[Weather]) -> list[Row]:
-    rows = [Row("storm, changes of pods", spread([each.rate for each in weathers], "a second", 0))]
+    rows = [Row("storm, changes of pods", spread([weather.rate for weather in weathers], "a second", 0))]
     for share in (0.5, 0.99):
         for text, delays in (
-            ("pod's event to condition", [each.delays for each in weathers]),
-            ("pod stored to condition", [each.whole for each in weathers]),
+            ("pod's event to condition", [weather.delays for weather in weathers]),
+            ("pod stored to condition", [weather.whole for weather in weathers]),
         ):
-            times = [quantile(each, share) * 1e3 for each in delays]
+            times = [quantile(series, share) * 1e3 for series in delays]
             rows.append(Row(f"storm, {text}, p{share * 100:.0f}", spread(times, "ms", 0)))
     return rows
 

@@ -35,8 +35,8 @@ UUIDs need the search. Figures are processor time, without that of reading the s
 def measure() -> Section:
     """Measure all cases; takes a few seconds."""
     rows = [
-        Row(f"gang of {MEMBERS:,}, {what}; target under 200 ms", spread(_rounds(count, kind), "ms", 0))
-        for what, (count, kind) in CASES.items()
+        Row(f"gang of {MEMBERS:,}, {label}; target under 200 ms", spread(_rounds(count, kind), "ms", 0))
+        for label, (count, kind) in CASES.items()
     ]
     return Section("Devices for a gang", rows, _NOTE)
 
@@ -60,11 +60,11 @@ def _round(slices: list[ResourceSlice], classes: list[DeviceClass], claims: list
     at = 0
     for claim in claims:
         demand = allocator.demand([claim])
-        found = allocator.allocate(names[at], labels, demand, usage, NEVER)
-        while found is None:
+        allocation = allocator.allocate(names[at], labels, demand, usage, NEVER)
+        while allocation is None:
             at += 1
-            found = allocator.allocate(names[at], labels, demand, usage, NEVER)
-        usage.add(found[0])
+            allocation = allocator.allocate(names[at], labels, demand, usage, NEVER)
+        usage.add(allocation[0])
     return (process_time() - start) * 1000
 
 

@@ -27,7 +27,7 @@ from bench.rig import REST
 from podium.planner.settings import LiveSettings
 from podium.runtime.manager import ManagerOptions
 from podium.schedulerplugin.live import process
-from podium.schedulerplugin.live.switch import SettingsSource
+from podium.schedulerplugin.live.settingsreload import SettingsSource
 
 NODES, PODS, GANG = 5_000, 120_000, 300
 APART, NAMED = 20, 500
@@ -89,8 +89,8 @@ def measure() -> Section:
 async def _measured() -> list[Row]:
     beat, log, rows = Beat(), Log(), []
 
-    def note(what: str) -> None:
-        rows.append(Row(what, f"{beat.restart() * 1000:,.0f} ms"))
+    def note(label: str) -> None:
+        rows.append(Row(label, f"{beat.restart() * 1000:,.0f} ms"))
 
     with fake_server(NODES, PODS) as url, tempfile.TemporaryDirectory() as folder:
         logger = structlog.wrap_logger(structlog.PrintLogger(io.StringIO()), processors=[log])
@@ -141,7 +141,7 @@ def kubeconfig(url: str, folder: Path) -> str:
 async def _beside(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     """Run a task while the block runs; its failure ends the block."""
     async with asyncio.TaskGroup() as tasks:
-        begun = [tasks.create_task(each) for each in work]
+        begun = [tasks.create_task(coroutine) for coroutine in work]
         yield
         for task in begun:
             task.cancel()
@@ -157,7 +157,7 @@ async def _until(session: aiohttp.ClientSession, method: str, count: int) -> Non
 async def _add_apart(session: aiohttp.ClientSession) -> None:
     """Create pods with terms that distinguish other pods of the cluster."""
     for at in range(APART):
-        values = [str(each) for each in range(at * NAMED, (at + 1) * NAMED)]
+        values = [str(number) for number in range(at * NAMED, (at + 1) * NAMED)]
         named = {"key": POD_INDEX, "operator": "In", "values": values}
         affinity = _apart({"matchExpressions": [named]})
         await _send_pods(session, [pod(f"apart-{at}", {}, {"cpu": "1"}, affinity=affinity)])
@@ -170,7 +170,7 @@ def _apart(selector: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _send_pods(session: aiohttp.ClientSession, pods: Iterable[dict[str, Any]]) -> None:
-    await _send(session, "pods", ({"apiVersion": "v1", "kind": "Pod", **each} for each in pods))
+    await _send(session, "pods", ({"apiVersion": "v1", "kind": "Pod", **manifest} for manifest in pods))
 
 
 async def _send(session: aiohttp.ClientSession, resource: str, documents: Iterable[Any]) -> None:

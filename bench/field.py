@@ -59,7 +59,9 @@ class Field:
         """Set the phase of all volumes that are not bound, as the volume controller does a moment later."""
         code, listed = self._server.request("GET", "/api/v1/persistentvolumes")
         assert code == 200, listed
-        free = [each["metadata"]["name"] for each in listed["items"] if not each["spec"].get("claimRef")]
+        free = [
+            volume["metadata"]["name"] for volume in listed["items"] if not volume["spec"].get("claimRef")
+        ]
         body, merge = {"status": {"phase": "Available"}}, "application/merge-patch+json"
         self._all(
             lambda client, name: client.request(
@@ -90,16 +92,16 @@ class Field:
             client.request("PATCH", f"{path}/{name}", body, merge)
             client.request("DELETE", f"{path}/{name}")
 
-        self._all(ask, [each["metadata"]["name"] for each in listed["items"]])
+        self._all(ask, [claim["metadata"]["name"] for claim in listed["items"]])
 
-    def _all(self, ask: Callable[[Client, Any], Any], items: Iterable[Any]) -> list[Any]:
+    def _all(self, request: Callable[[Client, Any], Any], items: Iterable[Any]) -> list[Any]:
         """Send a request for every item, over a few connections at once."""
         # Lists, because several threads cannot read a generator.
         left = iter(list(items))
 
         def work(_: int) -> list[Any]:
             with closing(self._server.access.client()) as client:
-                return [ask(client, item) for item in left]
+                return [request(client, item) for item in left]
 
         with ThreadPoolExecutor(_WRITERS) as pool:
             return [answer for share in pool.map(work, range(_WRITERS)) for answer in share]

@@ -27,9 +27,9 @@ def measure() -> Section:
         ):
             rounds.append(first_steps(server, Path(folder), PODIUM))
     rows = [
-        Row("from its start to the first group refused", spread([each.enforced for each in rounds], "s", 1)),
+        Row("from its start to the first group refused", spread([turn.enforced for turn in rounds], "s", 1)),
         Row(
-            "from its start to the first gang on its nodes", spread([each.running for each in rounds], "s", 1)
+            "from its start to the first gang on its nodes", spread([turn.running for turn in rounds], "s", 1)
         ),
     ]
     return Section("From nothing to the first gang", rows, _NOTE)

@@ -125,7 +125,7 @@ def roomy(server: Server) -> Iterator[None]:
     process.stop([started], grace=_GRACE_SECONDS)
     server.client.close()
     with (server.folder / log("kube-apiserver")).open("ab") as output:
-        other = subprocess.Popen(
+        server_process = subprocess.Popen(
             argv,
             cwd=server.folder,
             env={"PATH": os.defpath, "HOME": str(server.folder), **_ROOM},
@@ -138,8 +138,8 @@ def roomy(server: Server) -> Iterator[None]:
             raise PodiumError(f"the API server is not ready after {_PATIENCE_SECONDS:.0f} s")
         yield
     finally:
-        other.kill()
-        other.wait()
+        server_process.kill()
+        server_process.wait()
 
 
 def group_of(index: int) -> tuple[str, str]:
@@ -186,15 +186,15 @@ def _template(server: Server, document: dict[str, Any], class_name: str, name: s
     holes = {"@group@": _GROUP, "@pod@": name, "@ns@": _NAMESPACE, "@node@": _NODE, "@class@": class_name}
     for hole, value in {**holes, "@uid@": _OWNER_UID}.items():
         text = text.replace(hole, value)
-    wanted = json.loads(text)
+    manifest = json.loads(text)
     # Fields that the API server sets.
-    del wanted["spec"]["priority"], wanted["metadata"]["uid"]
-    wanted["metadata"].pop("resourceVersion", None)
-    version = wanted["apiVersion"]
+    del manifest["spec"]["priority"], manifest["metadata"]["uid"]
+    manifest["metadata"].pop("resourceVersion", None)
+    version = manifest["apiVersion"]
     path = f"/{'apis' if '/' in version else 'api'}/{version}/namespaces/{_NAMESPACE}"
-    path += f"/{wanted['kind'].lower()}s"
-    made = _made(server.request("POST", path, wanted))
-    _made(server.request("PUT", f"{path}/{name}/status", {**made, "status": wanted["status"]}))
+    path += f"/{manifest['kind'].lower()}s"
+    made = _made(server.request("POST", path, manifest))
+    _made(server.request("PUT", f"{path}/{name}/status", {**made, "status": manifest["status"]}))
     return _stored(server, name, made["metadata"]["uid"])
 
 
@@ -207,10 +207,10 @@ def _is_ready(server: Server) -> bool:
 def _stored(server: Server, name: str, uid: str) -> Template:
     """Return etcd's key and value of an object in our namespace."""
     everything = {"key": _encoded(b"/"), "range_end": _encoded(b"0")}
-    for each in controlplane_faults.etcd(server, "kv/range", everything)["kvs"]:
-        key = base64.b64decode(each["key"])
+    for entry in controlplane_faults.etcd(server, "kv/range", everything)["kvs"]:
+        key = base64.b64decode(entry["key"])
         if key.endswith(f"/{_NAMESPACE}/{name}".encode()):
-            return Template(key, base64.b64decode(each["value"]), uid)
+            return Template(key, base64.b64decode(entry["value"]), uid)
     raise PodiumError(f"etcd has no {_NAMESPACE}/{name}")
 
 

@@ -12,10 +12,10 @@ import msgspec
 from bench import rig
 from bench.field import API, HIGH, LOW, NAMESPACE, Field, group, pod
 from bench.following import answered, follow, following
-from bench.kubescheduler import Scheduler, scheduling
+from bench.kubescheduler import PEER, Scheduler, scheduling
 from bench.results import Row, Section, spread
+from bench.workloads import GANG_TARGET, LOW_GANGS
 from tests.support.servers import exclusive
-from tools.devcluster.controlplane.releases import NEWEST
 
 from podium.api.core import PriorityClass
 from podium.api.membership import GroupKey
@@ -25,15 +25,16 @@ from podium.cluster.state import ClusterState
 from podium.errors import PodiumError
 from podium.planner.preemption.outcome import Outcome, Plan
 
-# Members of one gang, and the target factor of the speed-up.
-GANGS = {100: 10, 400: 20, 1_000: 30}
-LOW_GANGS = 5
+# Members of one gang.
+GANGS = (100, 400, 1_000)
 LONE_NODES, LONE_PODS_A_NODE, LONE_PREEMPTORS = 1_000, 4, 200
+# The least factor of the speed-up for a lone pod.
+LONE_TARGET = 2
 ROUNDS = 3
 # The number of lone pods that one preemptor must evict.
 EVICTED = 3
 _NOTE = f"""
-Kubernetes {NEWEST.version}: nodes of 4 cpus and nothing else, kube-scheduler on both processors,
+Kubernetes {PEER.version}: nodes of 4 cpus and nothing else, kube-scheduler on both processors,
 Podium's engine in a Python process on one. Gangs: as in upstream's GangPreemptionPodGroups, {LOW_GANGS}
 gangs of pods that ask for 600m, one of each gang on every node, and one gang of as many pods that ask
 for 3500m. Lone pods: {LONE_PODS_A_NODE} pods of 900m on each node, and {LONE_PREEMPTORS} pods one after
@@ -47,10 +48,10 @@ first time. Putting it into words is timed apart. {ROUNDS} rounds, after one tha
 def measure() -> Section:
     """Measure all sizes; takes about ten minutes."""
     rows = []
-    for size, factor in GANGS.items():
-        with exclusive(NEWEST) as server, scheduling(server) as scheduler:
-            rows += gang_rows(Rivals(Field(server, size), scheduler), size, factor)
-    with exclusive(NEWEST) as server, scheduling(server) as scheduler:
+    for size in GANGS:
+        with exclusive(PEER) as server, scheduling(server) as scheduler:
+            rows += gang_rows(Rivals(Field(server, size), scheduler), size)
+    with exclusive(PEER) as server, scheduling(server) as scheduler:
         rows += lone_rows(Rivals(Field(server, LONE_NODES), scheduler))
     return Section("Preemption beside kube-scheduler", rows, _NOTE)
 
@@ -122,53 +123,53 @@ class Rivals:
                 answers.append(answered(engine, (NAMESPACE, name)))
             _expect(answers[-1].plan, EVICTED)
             follow(state, answers[-1].plan)
-        decided, worded = sum(each.decided for each in answers), sum(each.worded for each in answers)
+        decided, worded = sum(answer.decided for answer in answers), sum(answer.worded for answer in answers)
         return Turn(peer, decided / len(answers), worded / len(answers))
 
     def _clear(self, pods: list[Any]) -> None:
         """Delete the existing ones of these pods, the last ones first, until none is left."""
-        self._field.delete_pods(each["metadata"]["name"] for each in reversed(pods))
+        self._field.delete_pods(manifest["metadata"]["name"] for manifest in reversed(pods))
         self._scheduler.until_known("pods", 0)
 
     def _state(self, pods: list[Any], groups: list[Any]) -> ClusterState:
         state = ClusterState(native_served=True)
         read_group = READS[API, "PodGroup"]
-        for each in groups:
-            state.apply(read_group.neutral(msgspec.convert(each, read_group.type)))
-        for each in self._field.classes:
-            state.apply(msgspec.convert(each, PriorityClass))
-        for each in self._field.nodes:
-            state.apply(msgspec.convert(each, SchedulableNode))
-        for each in pods:
-            state.apply(msgspec.convert(each, Schedulable))
+        for manifest in groups:
+            state.apply(read_group.neutral(msgspec.convert(manifest, read_group.type)))
+        for priority_class in self._field.classes:
+            state.apply(msgspec.convert(priority_class, PriorityClass))
+        for node in self._field.nodes:
+            state.apply(msgspec.convert(node, SchedulableNode))
+        for manifest in pods:
+            state.apply(msgspec.convert(manifest, Schedulable))
         return state
 
 
-def gang_rows(rivals: Rivals, size: int, factor: int) -> list[Row]:
+def gang_rows(rivals: Rivals, size: int) -> list[Row]:
     """Return the rows of gangs of one size."""
     turns = [rivals.gang_turn(size) for _ in range(ROUNDS + 1)][1:]
-    return compared(f"gang of {size:,} over {LOW_GANGS} gangs, {size:,} nodes", turns, f"; target {factor} x")
+    return compared(f"gang of {size:,} over {LOW_GANGS} gangs, {size:,} nodes", turns, GANG_TARGET)
 
 
 def lone_rows(rivals: Rivals) -> list[Row]:
     """Return the rows of lone pods."""
-    what = f"lone pod, {LONE_NODES:,} nodes, {LONE_NODES * LONE_PODS_A_NODE:,} pods, mean"
-    return compared(what, [rivals.lone_turn() for _ in range(ROUNDS + 1)][1:])
+    label = f"lone pod, {LONE_NODES:,} nodes, {LONE_NODES * LONE_PODS_A_NODE:,} pods, mean"
+    return compared(label, [rivals.lone_turn() for _ in range(ROUNDS + 1)][1:], LONE_TARGET)
 
 
-def compared(what: str, turns: list[Turn], target: str = "") -> list[Row]:
+def compared(label: str, turns: list[Turn], target: float) -> list[Row]:
     """Return both figures and their ratio."""
     ratios = [turn.peer / turn.ours for turn in turns]
     return [
-        Row(f"{what}, kube-scheduler", spread([turn.peer * 1e3 for turn in turns], "ms", 1)),
-        Row(f"{what}, Podium", spread([turn.ours * 1e3 for turn in turns], "ms", 1)),
+        Row(f"{label}, kube-scheduler", spread([turn.peer * 1e3 for turn in turns], "ms", 1)),
+        Row(f"{label}, Podium", spread([turn.ours * 1e3 for turn in turns], "ms", 1)),
         Row("its explanation", spread([turn.words * 1e3 for turn in turns], "ms", 1)),
-        Row(f"{what}, kube-scheduler / Podium, round by round{target}", spread(ratios, "x", 1)),
+        Row(f"{label}, kube-scheduler / Podium, round by round; target {target:g} x", spread(ratios, "x", 1)),
     ]
 
 
 def _expect(plan: Plan, victims: int) -> None:
     """Check that a plan evicts this many pods, as kube-scheduler's must."""
-    found = sum(len(unit.pods) for unit in plan.victims)
-    if plan.outcome is not Outcome.FITS_AFTER_PREEMPTION or found != victims:
-        raise PodiumError(f"{found} victims, not {victims}: {plan.outcome}, {plan.message}")
+    evicted = sum(len(unit.pods) for unit in plan.victims)
+    if plan.outcome is not Outcome.FITS_AFTER_PREEMPTION or evicted != victims:
+        raise PodiumError(f"{evicted} victims, not {victims}: {plan.outcome}, {plan.message}")

@@ -49,12 +49,12 @@ class Heard:
     deleted pods.
     """
 
-    def __init__(self, wanted: Collection[str]) -> None:
+    def __init__(self, names: Collection[str]) -> None:
         self.first = 0.0
         self.bound: dict[str, float] = {}
         self.gone = 0
         self.failure: Exception | None = None
-        self._wanted = frozenset(wanted)
+        self._names = frozenset(names)
         self._last = 0.0
         self._news = threading.Condition()
         self._begun = threading.Event()
@@ -66,7 +66,7 @@ class Heard:
         """
         self._last = time.perf_counter()
         with self._news:
-            while len(self.bound) < len(self._wanted) and self.failure is None:
+            while len(self.bound) < len(self._names) and self.failure is None:
                 left = self._last + patience - time.perf_counter()
                 if left <= 0:
                     break
@@ -76,9 +76,9 @@ class Heard:
 
     @classmethod
     @contextlib.contextmanager
-    def listening(cls, server: Server, wanted: Collection[str]) -> Iterator["Heard"]:
+    def listening(cls, server: Server, names: Collection[str]) -> Iterator["Heard"]:
         """Start watching."""
-        heard = cls(wanted)
+        heard = cls(names)
         loop = asyncio.new_event_loop()
         task = loop.create_task(heard._follow(str(server.kubeconfig)))
         thread = threading.Thread(target=heard._run, args=(loop, task))
@@ -127,7 +127,7 @@ class Heard:
         name = line.object.metadata.name
         if line.type == "DELETED":
             self.gone += 1
-        elif line.object.spec.nodeName and name in self._wanted and name not in self.bound:
+        elif line.object.spec.nodeName and name in self._names and name not in self.bound:
             with self._news:
                 self.bound[name] = self._last
                 self._news.notify_all()

@@ -15,9 +15,12 @@ from tests.support.servers import Server
 from tools.devcluster.controlplane import process
 from tools.devcluster.controlplane.client import Client
 from tools.devcluster.controlplane.components import CERTIFICATES
+from tools.devcluster.controlplane.releases import BUILDABLE
 
 from podium.errors import PodiumError
 
+# The release of every comparison with kube-scheduler, which may be a prerelease.
+PEER = BUILDABLE[max(BUILDABLE)]
 _NAME = "kube-scheduler"
 # With its default of 50 requests a second it would delete and bind for minutes.
 _QPS = 5_000
@@ -59,9 +62,9 @@ class Scheduler:
         code, text = self._client.request("GET", "/metrics")
         if code != 200:
             raise PodiumError(f"kube-scheduler's metrics: HTTP {code}")
-        found = re.findall(rf"^scheduler_{name}\{{(.*)\}} (\S+)$", text, re.MULTILINE)
+        samples = re.findall(rf"^scheduler_{name}\{{(.*)\}} (\S+)$", text, re.MULTILINE)
         return sum(
-            float(value) for given, value in found if labels.items() <= dict(_LABEL.findall(given)).items()
+            float(value) for given, value in samples if labels.items() <= dict(_LABEL.findall(given)).items()
         )
 
 
@@ -94,6 +97,6 @@ def _is_ready(connect: Callable[[], Client]) -> bool:
     return False
 
 
-def _until(reached: Callable[[], bool], what: str) -> None:
+def _until(reached: Callable[[], bool], description: str) -> None:
     if not process.wait_until(reached, seconds=_PATIENCE_SECONDS):
-        raise PodiumError(f"waited {_PATIENCE_SECONDS:.0f} s for kube-scheduler {what}")
+        raise PodiumError(f"waited {_PATIENCE_SECONDS:.0f} s for kube-scheduler {description}")

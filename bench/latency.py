@@ -103,9 +103,11 @@ def compared(kind: Kind, rounds: list[dict[str, list[float]]]) -> list[Row]:
     """Return the rows of one kind of write."""
     rows = []
     for share in (0.5, 0.99):
-        found = {name: [quantile(turn[name], share) * 1e3 for turn in rounds] for name in ("without", "with")}
-        more = [after - before for before, after in zip(found["without"], found["with"], strict=True)]
+        by_name = {
+            name: [quantile(turn[name], share) * 1e3 for turn in rounds] for name in ("without", "with")
+        }
+        more = [after - before for before, after in zip(by_name["without"], by_name["with"], strict=True)]
         text = f"create {kind.text}, p{share * 100:.0f}"
-        rows += [Row(f"{text}, {name} webhooks", spread(times, "ms")) for name, times in found.items()]
+        rows += [Row(f"{text}, {name} webhooks", spread(times, "ms")) for name, times in by_name.items()]
         rows.append(Row(f"{text}, difference, round by round", spread(more, "ms")))
     return rows

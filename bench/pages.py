@@ -68,9 +68,9 @@ def measure() -> Section:
         write(dump, size)
         visits = [visit(dump) for _ in range(ROUNDS)]
     rows = [
-        Row("from the start to the link", spread([each.link for each in visits], "s", 1)),
-        *(Row(what, spread([each.pages[what] for each in visits], "s")) for what in PAGES),
-        Row("peak resident memory", spread([each.peak for each in visits], "MiB", 0)),
+        Row("from the start to the link", spread([visited.link for visited in visits], "s", 1)),
+        *(Row(page, spread([visited.pages[page] for visited in visits], "s")) for page in PAGES),
+        Row("peak resident memory", spread([visited.peak for visited in visits], "MiB", 0)),
     ]
     note = _NOTE.format(
         nodes=size.nodes,
@@ -106,10 +106,10 @@ def _pages(link: SplitResult, process: int) -> dict[str, float]:
     with closing(http.client.HTTPConnection(link.hostname, link.port)) as server:
         cookie = _get(server, f"/?{link.query}").getheader("Set-Cookie") or ""
         pages = {}
-        for what, target in PAGES.items():
+        for page, target in PAGES.items():
             before = _processor_seconds(process)
             _get(server, target, cookie.partition(";")[0])
-            pages[what] = _processor_seconds(process) - before
+            pages[page] = _processor_seconds(process) - before
     return pages
 
 

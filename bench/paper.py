@@ -82,8 +82,8 @@ class Paper:
         self._leases: dict[str, dict[str, Any]] = {}
         self._watches: dict[str, list[asyncio.Queue[bytes]]] = {}
         self._objects = {
-            "nodes": [self._stored("v1", "Node", each) for each in nodes(node_count)],
-            "pods": [self._stored("v1", "Pod", each) for each in pods(pod_count, node_count)],
+            "nodes": [self._stored("v1", "Node", node) for node in nodes(node_count)],
+            "pods": [self._stored("v1", "Pod", manifest) for manifest in pods(pod_count, node_count)],
         }
 
     def _stored(self, version: str, kind: str, document: dict[str, Any]) -> bytes:
@@ -116,11 +116,11 @@ class Paper:
                 {"groups": [{"name": name, "versions": versions} for name, versions in groups.items()]}
             )
         if path in _RESOURCES:
-            found = [
+            resources = [
                 {"name": name, "kind": kind, "namespaced": namespaced, "verbs": _VERBS}
                 for name, kind, namespaced in _RESOURCES[path]
             ]
-            return web.json_response({"kind": "APIResourceList", "resources": found})
+            return web.json_response({"kind": "APIResourceList", "resources": resources})
         if path == "/readyz":
             return web.Response(text="ok")
         resource = path.rpartition("/")[2]
@@ -137,7 +137,7 @@ class Paper:
         if "sendInitialEvents" in request.query:
             objects = self._objects.get(resource, [])
             for at in range(0, len(objects), _CHUNK):
-                lines = (b'{"type":"ADDED","object":%s}\n' % each for each in objects[at : at + _CHUNK])
+                lines = (b'{"type":"ADDED","object":%s}\n' % stored for stored in objects[at : at + _CHUNK])
                 await response.write(b"".join(lines))
             await response.write(_bookmark(self._version, {"k8s.io/initial-events-end": "true"}))
         queue = asyncio.Queue[bytes]()

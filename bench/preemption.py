@@ -81,7 +81,7 @@ def place(nodes: int, pods: int, numbered: int = 0) -> dict[str, Any]:
     mixed = [snapshot.pod_row[name] for name in state.pods]
     by_shape = sorted(mixed, key=snapshot.shape.item)
     figures: dict[str, Any] = {}
-    for what, rows in (("mixed", mixed), ("by_shape", by_shape)):
+    for order, rows in (("mixed", mixed), ("by_shape", by_shape)):
         placer = Placer(snapshot, state.namespaces)
         times = []
         for _ in range(ROUNDS + 1):
@@ -90,7 +90,7 @@ def place(nodes: int, pods: int, numbered: int = 0) -> dict[str, Any]:
             if len(placed) != pods:
                 raise PodiumError(f"{len(placed)} of {pods} pods were placed")
             times.append(took)
-        figures[what] = [pods / took for took in times[1:]]
+        figures[order] = [pods / took for took in times[1:]]
     return figures
 
 
@@ -160,8 +160,8 @@ def gang_in(state: ClusterState, members: int, numbered: int = 0) -> GroupKey:
     """Add a pending gang to a cluster."""
     group, pods = scene.gang(members)
     state.apply(group)
-    for each in _labelled(pods, numbered):
-        state.apply(each)
+    for pod in _labelled(pods, numbered):
+        state.apply(pod)
     return GroupKey(True, group.ref.namespace, group.ref.name)
 
 
@@ -219,38 +219,40 @@ def run(module: str, case: str, *arguments: int | str) -> Any:
 
 
 def _placing(figures: Any) -> list[Row]:
-    what = f"place {PLACED:,} pods of {scene.SHAPES} shapes, {PLACING_NODES:,} nodes"
+    label = f"place {PLACED:,} pods of {scene.SHAPES} shapes, {PLACING_NODES:,} nodes"
     return [
-        Row(f"{what}, shapes in turns; target 5,000 or more", spread(figures["mixed"], "pods/s", 0)),
-        Row(f"{what}, shape by shape", spread(figures["by_shape"], "pods/s", 0)),
+        Row(f"{label}, shapes in turns; target 5,000 or more", spread(figures["mixed"], "pods/s", 0)),
+        Row(f"{label}, shape by shape", spread(figures["by_shape"], "pods/s", 0)),
     ]
 
 
 def _lone(figures: Any, size: str, target: str = "") -> list[Row]:
-    decisions, plans, follows = (sorted(figures[what]) for what in ("decisions", "plans", "follows"))
-    what = f"lone pod preempts, {size}"
+    decisions, plans, follows = (sorted(figures[figure]) for figure in ("decisions", "plans", "follows"))
+    label = f"lone pod preempts, {size}"
     return [
-        Row(f"{what}, p50", f"{quantile(decisions, 0.5) * 1e3:,.2f} ms"),
-        Row(f"{what}, p99{target}", f"{quantile(decisions, 0.99) * 1e3:,.2f} ms"),
-        Row(f"{what}, and explained, p50", f"{quantile(plans, 0.5) * 1e3:,.2f} ms"),
-        Row(f"{what}, and explained, p99", f"{quantile(plans, 0.99) * 1e3:,.2f} ms"),
+        Row(f"{label}, p50", f"{quantile(decisions, 0.5) * 1e3:,.2f} ms"),
+        Row(f"{label}, p99{target}", f"{quantile(decisions, 0.99) * 1e3:,.2f} ms"),
+        Row(f"{label}, and explained, p50", f"{quantile(plans, 0.5) * 1e3:,.2f} ms"),
+        Row(f"{label}, and explained, p99", f"{quantile(plans, 0.99) * 1e3:,.2f} ms"),
         Row("the engine follows what comes of such a plan, p99", f"{quantile(follows, 0.99) * 1e3:,.2f} ms"),
     ]
 
 
-def _gang(figures: Any, what: str) -> list[Row]:
-    what = f"gang of {what}, 1,000 budgets, {figures['victims']:,} pods evicted"
+def _gang(figures: Any, label: str) -> list[Row]:
+    label = f"gang of {label}, 1,000 budgets, {figures['victims']:,} pods evicted"
     return [
-        Row(f"{what}; target under 300 ms", spread([each * 1e3 for each in figures["plans"]], "ms", 0)),
+        Row(
+            f"{label}; target under 300 ms", spread([seconds * 1e3 for seconds in figures["plans"]], "ms", 0)
+        ),
         Row("the first such plan of an engine", f"{figures['first'] * 1e3:,.0f} ms"),
     ]
 
 
 def _numbered(size: scene.Size) -> list[Row]:
     """Return the rows of pods with distinct labels beside pods alike."""
-    rates = [_run("place", PLACING_NODES, PLACED, each)["mixed"] for each in (0, 1)]
-    lone_pods = [_run("lone", *size[:3], each)["decisions"] for each in (0, 1)]
-    gangs = [_run("gang", *size[:2], GANG, each)["plans"] for each in (0, 1)]
+    rates = [_run("place", PLACING_NODES, PLACED, numbered)["mixed"] for numbered in (0, 1)]
+    lone_pods = [_run("lone", *size[:3], numbered)["decisions"] for numbered in (0, 1)]
+    gangs = [_run("gang", *size[:2], GANG, numbered)["plans"] for numbered in (0, 1)]
     return [
         Row(f"place {PLACED:,} pods, {RATIO}", ratio(rates[0], rates[1])),
         Row(f"lone pod preempts, {RATIO}", ratio(lone_pods[1], lone_pods[0])),
@@ -259,20 +261,20 @@ def _numbered(size: scene.Size) -> list[Row]:
 
 
 def _replicas(figures: Any) -> Row:
-    what = f"{REPLICAS:,} equal lone pods, 5,000 nodes, 20,000 pods; {figures['placed']:,} fit"
-    return Row(f"{what}; target under 10 s", f"{figures['seconds']:,.1f} s")
+    label = f"{REPLICAS:,} equal lone pods, 5,000 nodes, 20,000 pods; {figures['placed']:,} fit"
+    return Row(f"{label}; target under 10 s", f"{figures['seconds']:,.1f} s")
 
 
 def _growth(grown: list[Any]) -> list[Row]:
     rows = []
-    for each in grown:
-        size, members = each["size"], each["nodes"] // 10
+    for figures in grown:
+        size, members = figures["size"], figures["nodes"] // 10
         rows += [
-            Row(f"{size}: generated, and the engine built", f"{each['made']:,.1f} s"),
-            Row(f"{size}: first plan for a lone pod", f"{each['first']:,.3f} s"),
-            Row(f"{size}: lone pod", spread([took * 1e3 for took in each["lone"]], "ms")),
-            Row(f"{size}: gang of {members:,}", spread([took * 1e3 for took in each["gang"]], "ms", 0)),
-            Row(f"{size}: peak resident memory", f"{each['peak']:,.0f} MiB"),
+            Row(f"{size}: generated, and the engine built", f"{figures['made']:,.1f} s"),
+            Row(f"{size}: first plan for a lone pod", f"{figures['first']:,.3f} s"),
+            Row(f"{size}: lone pod", spread([took * 1e3 for took in figures["lone"]], "ms")),
+            Row(f"{size}: gang of {members:,}", spread([took * 1e3 for took in figures["gang"]], "ms", 0)),
+            Row(f"{size}: peak resident memory", f"{figures['peak']:,.0f} MiB"),
         ]
     return rows
 

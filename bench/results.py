@@ -74,8 +74,8 @@ def render(section: Section, on: str) -> str:
 
 def merged(text: str, section: str) -> str:
     """Replace the section of the same title in the text of the file; other sections stay."""
-    _, *found = re.split(r"^(?=## )", text, flags=re.MULTILINE)
-    sections = {_title(each): each.rstrip() + "\n" for each in [*found, section]}
+    _, *sections_before = re.split(r"^(?=## )", text, flags=re.MULTILINE)
+    sections = {_title(block): block.rstrip() + "\n" for block in [*sections_before, section]}
     return "\n".join([_HEAD, *sections.values()])
 
 

@@ -172,8 +172,8 @@ def _review(plural: str, document: dict[str, Any], user: str, manager: str) -> b
     kind = {"group": group, "version": version, "kind": document["kind"]}
     resource = {"group": group, "version": version, "resource": plural}
     meta = document["metadata"]
-    owned = {part: _owned(document[part]) for part in ("metadata", "spec")}
-    fields = {f"f:{part}": value for part, value in owned.items()}
+    owned = {field: _owned(document[field]) for field in ("metadata", "spec")}
+    fields = {f"f:{field}": value for field, value in owned.items()}
     meta |= {
         "creationTimestamp": _MADE,
         "managedFields": [

@@ -92,8 +92,8 @@ def cluster(size: Size, seed: int = 1) -> ClusterState:
     rng = random.Random(seed)
     for budget in _budgets(size.budgets, rng):
         state.apply(budget)
-    for each in _running(size, rng):
-        state.apply(numbered(each) if size.numbered and isinstance(each, Schedulable) else each)
+    for running in _running(size, rng):
+        state.apply(numbered(running) if size.numbered and isinstance(running, Schedulable) else running)
     return state
 
 
@@ -122,8 +122,8 @@ def wanted(count: int, *, name: str = "new", cpu: int | None = None) -> list[Sch
 
 def gang(count: int, *, cpu: int = 8_000, name: str = "wanted") -> tuple[PodGroup, list[Schedulable]]:
     """Make a group and its equal pending members, all of which are needed."""
-    part = _part(TEAMS[0], name, 0, cpu, group=name)
-    members = [_pod(part, f"{name}-{index}", index, PRIORITY) for index in range(count)]
+    template = _part(TEAMS[0], name, 0, cpu, group=name)
+    members = [_pod(template, f"{name}-{index}", index, PRIORITY) for index in range(count)]
     return _group(TEAMS[0], name, count, PRIORITY), members
 
 
@@ -173,9 +173,9 @@ def _gang(
     team, name = TEAMS[index % len(TEAMS)], f"gang-{index:05d}"
     mode = DisruptionMode.POD if index % 4 == 0 else DisruptionMode.POD_GROUP
     yield _group(team, name, len(places) * 4 // 5, priority, mode)
-    part = _part(team, f"train-{index // len(TEAMS) % SHAPES}", 0, cpu, group=name)
+    template = _part(team, f"train-{index // len(TEAMS) % SHAPES}", 0, cpu, group=name)
     for member, (host, slot) in enumerate(places):
-        yield _pod(part, f"{name}-{member}", host * 100 + slot, priority, f"node-{host:06d}")
+        yield _pod(template, f"{name}-{member}", host * 100 + slot, priority, f"node-{host:06d}")
 
 
 def _budgets(count: int, rng: random.Random) -> Iterator[PodDisruptionBudget]:
@@ -217,13 +217,13 @@ def _part(team: str, app: str, shape: int, cpu: int, group: str = "") -> Part:
     return Part({"namespace": team, "labels": {"app": app}}, spec)
 
 
-def _pod(part: Part, name: str, serial: int, priority: int, on: str | None = None) -> Schedulable:
+def _pod(template: Part, name: str, serial: int, priority: int, on: str | None = None) -> Schedulable:
     created = _time(serial)
-    own = {"name": name, "uid": f"{part.metadata['namespace']}-{name}", "creationTimestamp": created}
+    own = {"name": name, "uid": f"{template.metadata['namespace']}-{name}", "creationTimestamp": created}
     wants = {"priority": priority, "priorityClassName": f"class-{priority}", "nodeName": on}
     return Schedulable(
-        metadata=ObjectMeta(**{**part.metadata, **own}),
-        spec=SchedulableSpec(**{**part.spec, **wants}),
+        metadata=ObjectMeta(**{**template.metadata, **own}),
+        spec=SchedulableSpec(**{**template.spec, **wants}),
         status=_status(created) if on is not None else SchedulableStatus(phase="Pending"),
     )
 

@@ -110,7 +110,10 @@ class Result(NamedTuple):
     @property
     def wait(self) -> dict[int, float]:
         """The mean seconds that a job waited, by priority, the highest first."""
-        return {each: self.waited[each] / self.jobs[each] for each in sorted(self.jobs, reverse=True)}
+        return {
+            priority: self.waited[priority] / self.jobs[priority]
+            for priority in sorted(self.jobs, reverse=True)
+        }
 
 
 def measure() -> Section:
@@ -136,8 +139,8 @@ def generated(until: int, nodes: int, seed: int = 1) -> list[Job]:
     jobs = []
     for priority, load in LOAD.items():
         for gang in (False, True):
-            wanted, asked, kinds = load / 2 * nodes * PER_NODE * until, 0, []
-            while asked < wanted:
+            gpu_seconds, asked, kinds = load / 2 * nodes * PER_NODE * until, 0, []
+            while asked < gpu_seconds:
                 kinds.append(_kind(rng, gang=gang))
                 gpus, pods, duration = kinds[-1]
                 asked += gpus * pods * duration
@@ -166,8 +169,10 @@ def read_trace(path: Path) -> list[Job]:
 
 def words(of: Result) -> str:
     """Return a result as a line."""
-    evicted = ", ".join(f"{of.evicted[each]:,} at {each}" for each in of.wait if of.evicted[each])
-    waits = ", ".join(f"{each / HOUR:.2f} h at {priority}" for priority, each in of.wait.items())
+    evicted = ", ".join(
+        f"{of.evicted[priority]:,} at {priority}" for priority in of.wait if of.evicted[priority]
+    )
+    waits = ", ".join(f"{seconds / HOUR:.2f} h at {priority}" for priority, seconds in of.wait.items())
     return (
         f"lost {of.lost / of.ran:.1%} of {of.ran / HOUR:,.0f} GPU-hours that ran; "
         f"useful {(of.ran - of.lost) / of.capacity:.1%} of the cluster; "
@@ -183,7 +188,7 @@ def _by_rules(engine: Engine, target: Name | GroupKey, now: datetime) -> Move | 
         return Move(decision.placed, ())
     grouped = isinstance(target, GroupKey)
     units, _ = engine.units(for_group=grouped, now=int(now.timestamp()))
-    return Move(decision.placed, units.all_members(decision.chosen.found.victims).tolist())
+    return Move(decision.placed, units.all_members(decision.chosen.plan.victims).tolist())
 
 
 def _by_program(
@@ -192,19 +197,19 @@ def _by_program(
     decision = engine.decide(target, now)
     if decision.outcome is Outcome.FITS:
         return Move(decision.placed, ())
-    found = least(problem_of(engine, target, now), order)
-    if found is None or decision.target is None:
+    solution = least(problem_of(engine, target, now), order)
+    if solution is None or decision.target is None:
         return None
     # The pods of a job are equal, so it is one demand.
-    nodes = [node for (_, node), count in sorted(found.placed.items()) for _ in range(count)]
+    nodes = [node for (_, node), count in sorted(solution.placed.items()) for _ in range(count)]
     placed = dict(zip(decision.target.rows, nodes, strict=True))
-    return Move(placed, [pod.row for unit in found.units for pod in unit.pods])
+    return Move(placed, [pod.row for unit in solution.units for pod in unit.pods])
 
 
 POLICIES = {
     **{
-        str(each): Policy(Settings(semantics=each), _by_rules)
-        for each in (Semantics.KEP, Semantics.V1_37, Semantics.V1_36)
+        str(semantics): Policy(Settings(semantics=semantics), _by_rules)
+        for semantics in (Semantics.KEP, Semantics.V1_38, Semantics.V1_37, Semantics.V1_36)
     },
     "integer program": Policy(Settings(), partial(_by_program, ORDER)),
     "integer program, counts before work": Policy(Settings(), partial(_by_program, COUNTS_FIRST)),
@@ -303,7 +308,7 @@ class _Simulation:
             if gone:
                 # The victims may free more than the job uses.
                 refused.clear()
-                todo = [(_rank(each), each) for each in self._waiting if _rank(each) > _rank(job)]
+                todo = [(_rank(waiting), waiting) for waiting in self._waiting if _rank(waiting) > _rank(job)]
                 heapq.heapify(todo)
 
     def _may_fit(self, job: Job) -> bool:

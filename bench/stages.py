@@ -48,7 +48,7 @@ def canned() -> Callable[[HTTPRequest], HTTPResponse]:
     }
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
     before, after = msgspec.json.encode(review).split(b"@")
-    return lambda ask: HTTPResponse(200, before + ask.body[start : start + 36] + after)
+    return lambda request: HTTPResponse(200, before + request.body[start : start + 36] + after)
 
 
 class Known:
@@ -98,8 +98,8 @@ async def serve_aiohttp(answer: Callable[[HTTPRequest], HTTPResponse], context: 
         began = time.perf_counter()
         timeout = request.query.get("timeout", "10s")
         body = await request.read()
-        reply = answer(HTTPRequest(request.path, body, loop.time() + float(timeout.rstrip("s")), began))
-        return web.Response(status=reply.status, body=reply.body, content_type="application/json")
+        response = answer(HTTPRequest(request.path, body, loop.time() + float(timeout.rstrip("s")), began))
+        return web.Response(status=response.status, body=response.body, content_type="application/json")
 
     factory = web.Server(handle, access_log=None, keepalive_timeout=300.0)
     listening = await loop.create_server(factory, "127.0.0.1", 0, ssl=context)

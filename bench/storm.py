@@ -55,7 +55,9 @@ class _Group(msgspec.Struct):
     @property
     def priority_status(self) -> str:
         """Return the status of the condition, empty if the group has none."""
-        return next((each.status for each in self.status.conditions if each.type == PRIORITY), "")
+        return next(
+            (condition.status for condition in self.status.conditions if condition.type == PRIORITY), ""
+        )
 
 
 class _Member(msgspec.Struct):
@@ -118,8 +120,8 @@ class Seen(Generic[T]):
         """
         body = await self._connection.get(self._path, **self._query)
         known = msgspec.json.decode(body, type=self._list)
-        for each in known.items:
-            self._note(each)
+        for stored in known.items:
+            self._note(stored)
         query = {**self._query, "watch": "1", "resourceVersion": known.metadata.resourceVersion}
         decoder = msgspec.json.Decoder(self._line)
         async for line in self._connection.lines(self._path, silence=3600.0, timeoutSeconds="3600", **query):
@@ -127,7 +129,7 @@ class Seen(Generic[T]):
                 self._note(decoder.decode(line).object)
         raise PodiumError("a watch of the bench ended")
 
-    async def until(self, reached: Callable[[], bool], what: str) -> None:
+    async def until(self, reached: Callable[[], bool], description: str) -> None:
         """Wait until a condition holds.
 
         Raises PodiumError after the timeout.
@@ -138,16 +140,16 @@ class Seen(Generic[T]):
                     self._news.clear()
                     await self._news.wait()
         except TimeoutError:
-            raise PodiumError(f"waited {_PATIENCE_SECONDS:.0f} s for {what}") from None
+            raise PodiumError(f"waited {_PATIENCE_SECONDS:.0f} s for {description}") from None
 
     def count(self, status: str) -> int:
         """Return the number of groups with this status (empty: without any)."""
-        return sum(each == status for each in self.statuses.values())
+        return sum(known == status for known in self.statuses.values())
 
-    def _note(self, found: T) -> None:
-        if self.statuses.get(found.name) != found.priority_status:
-            self.statuses[found.name] = found.priority_status
-            self.heard[found.name] = time.perf_counter()
+    def _note(self, group: T) -> None:
+        if self.statuses.get(group.name) != group.priority_status:
+            self.statuses[group.name] = group.priority_status
+            self.heard[group.name] = time.perf_counter()
             self._news.set()
 
 

@@ -193,9 +193,9 @@ def _stub(folder: Path) -> Iterator[Bed]:
         yield Bed(Path(kubeconfig(url, folder)), add, binds)
 
 
-def _until(reached: Callable[[], bool], what: str) -> None:
+def _until(reached: Callable[[], bool], description: str) -> None:
     if not process.wait_until(reached, seconds=_PATIENCE_SECONDS):
-        raise PodiumError(f"not within {_PATIENCE_SECONDS:.0f} s: {what}")
+        raise PodiumError(f"not within {_PATIENCE_SECONDS:.0f} s: {description}")
 
 
 def _asked(url: str, data: bytes | None = None) -> bytes:

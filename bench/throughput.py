@@ -23,13 +23,12 @@ from bench import rig
 from bench.barewrites import Place, Step, Victim
 from bench.field import LOW, Field, pod
 from bench.heard import Heard
-from bench.kubescheduler import scheduling
+from bench.kubescheduler import PEER, scheduling
 from bench.livescheduler import podium_scheduling
 from bench.results import Row, Section, spread
 from bench.workloads import DEVICE_CLAIMS, LONE_PODS_A_NODE, LOW_GANGS, SHAPES, Shape, Workload
 from tests.support.servers import TOPOLOGY, Server, exclusive
 from tests.support.volumes.controllers import volume_controller
-from tools.devcluster.controlplane.releases import NEWEST
 
 from podium.documents import packagedata
 from podium.errors import PodiumError
@@ -38,7 +37,7 @@ from podium.errors import PodiumError
 PATIENCE_SECONDS = 90.0
 MEMORY_NODES, MEMORY_PODS, MEMORY_MORE = 5_000, 50_000, 1_000
 _NOTE = f"""
-Kubernetes {NEWEST.version}, nodes of 4 cpus, no kubelet and no controller; every pod has a grace period of 0.
+Kubernetes {PEER.version}, nodes of 4 cpus, no kubelet and no controller; every pod has a grace period of 0.
 API server, etcd and the scheduler under test share all processors; kube-scheduler may ask 5,000 times a
 second. The pods, of 100m, are there before a scheduler starts. The clock runs from the first change to a pod
 that a watch hears to the last pod bound. The bare loop is one Python process that writes, by Podium's own
@@ -46,6 +45,7 @@ code, what Podium's scheduler must, every decision known beforehand, and no even
 pending, nothing having happened for {PATIENCE_SECONDS:.0f} s; the rate is then that of the bound ones.
 Three rounds, of the gang of 100 seven; kube-scheduler, Podium and the bare loop in turns.
 """
+_AS_ABOVE = f"Kubernetes {PEER.version}, otherwise as above"
 
 
 class Turn(NamedTuple):
@@ -148,23 +148,23 @@ class Contest:
     def _laid_out(self, workload: Workload, scheduler: str) -> dict[str, str]:
         """Create all objects of a workload but the last groups; return UIDs of pods by name."""
         # The bound pods too: Podium evicts no pods of another scheduler.
-        for each in (*workload.standing, *workload.wanted):
-            each["spec"]["schedulerName"] = scheduler
+        for manifest in (*workload.standing, *workload.wanted):
+            manifest["spec"]["schedulerName"] = scheduler
         self._make_groups(workload, workload.groups)
         self._field.ensure(workload.storage)
         if workload.binds:
             self._field.make_available()
         pods = self._field.make_pods(workload.standing) + self._field.make_pods(workload.wanted)
-        return {each["metadata"]["name"]: each["metadata"]["uid"] for each in pods}
+        return {stored["metadata"]["name"]: stored["metadata"]["uid"] for stored in pods}
 
     def _make_groups(self, workload: Workload, groups: list[Any]) -> None:
         stored = self._field.make_groups(groups)
-        if workload.rack and not all("schedulingConstraints" in each["spec"] for each in stored):
+        if workload.rack and not all("schedulingConstraints" in group["spec"] for group in stored):
             raise PodiumError("the API server dropped the constraint of a group")
 
 
 def _listening(server: Server, workload: Workload) -> contextlib.AbstractContextManager[Heard]:
-    return Heard.listening(server, [each["metadata"]["name"] for each in workload.wanted])
+    return Heard.listening(server, [manifest["metadata"]["name"] for manifest in workload.wanted])
 
 
 def _turn(workload: Workload, heard: Heard, began: float, busy: float) -> Turn:
@@ -191,20 +191,20 @@ _SUBJECTS: tuple[Callable[[Contest, Shape], Turn], ...] = (
 def scheduling_basic() -> Section:
     """Measure SchedulingBasic, and the memory for a large cluster; takes about ten minutes."""
     rows = _rows("basic-1000", "numbered-1000", "basic-5000", "volumes-5000")
-    with exclusive(NEWEST) as server:
+    with exclusive(PEER) as server:
         now, peak = Contest(server, MEMORY_NODES).resident()
-    what = (
+    label = (
         f"Podium's resident memory, {MEMORY_NODES:,} nodes, {MEMORY_PODS:,} pods, {MEMORY_MORE:,} more bound"
     )
-    rows.append(Row(f"{what}; target under 500 MiB", f"{now:,.0f} MiB, at most {peak:,.0f} MiB"))
+    rows.append(Row(f"{label}; target under 500 MiB", f"{now:,.0f} MiB, at most {peak:,.0f} MiB"))
     return Section("Pods a second beside kube-scheduler", rows, _NOTE)
 
 
 def preemption_basic() -> Section:
     """Measure PreemptionBasic; takes about ten minutes, and more if kube-scheduler hangs."""
-    note = (
-        f"As above: {LONE_PODS_A_NODE} pods of 900m on each node, and as many that ask for 3 cpus as nodes."
-    )
+    note = f"""
+{_AS_ABOVE}: {LONE_PODS_A_NODE} pods of 900m on each node, and as many that ask for 3 cpus as nodes.
+"""
     rows = _rows("lone-200", "numbered-200", "lone-1000")
     return Section("Preemptors a second beside kube-scheduler", rows, note)
 
@@ -212,9 +212,9 @@ def preemption_basic() -> Section:
 def gangs() -> Section:
     """Measure gangs that preempt gangs; takes about fifteen minutes."""
     note = f"""
-As above: {LOW_GANGS} gangs of pods that ask for 600m, one of each gang on every node, and one gang as large
-whose pods ask for 3500m; all are evicted whole (mode all). The gang's PodGroup is the last object to come,
-and the clock runs from its creation, so that planning counts.
+{_AS_ABOVE}: {LOW_GANGS} gangs of pods that ask for 600m, one of each gang on every node,
+and one gang as large whose pods ask for 3500m; all are evicted whole (mode all). The gang's PodGroup is the
+last object to come, and the clock runs from its creation, so that planning counts.
 """
     rows = _rows("gang-100", "gang-400", "numbered-400", "gang-1000")
     return Section("Gangs that preempt beside kube-scheduler", rows, note)
@@ -222,19 +222,19 @@ and the clock runs from its creation, so that planning counts.
 
 def racks() -> Section:
     """Measure gangs with a topology constraint; takes about twelve minutes."""
-    note = """
-As above, on free nodes. The groups of 4 exist before their pods, and those of 1,000 come last: the clock runs
-from their creation. Each gang requires one rack of 100 nodes, of which there are 50. API server and
-kube-scheduler have the gates GenericWorkload and TopologyAwareWorkloadScheduling. A rack takes one gang of
-1,000 pods of 300m.
+    note = f"""
+{_AS_ABOVE}, on free nodes. The groups of 4 exist before their pods, and those of
+1,000 come last: the clock runs from their creation. Each gang requires one rack of 100 nodes, of which there
+are 50. API server and kube-scheduler have the gates GenericWorkload and TopologyAwareWorkloadScheduling. A
+rack takes one gang of 1,000 pods of 300m.
 """
     return Section("Gangs in racks beside kube-scheduler", _rows("racks-4", "racks-1000"), note)
 
 
 def claims() -> Section:
     """Measure pods whose claims the scheduler writes before their bind; takes about five minutes."""
-    note = """
-As above, kube-scheduler and Podium in turns. Claims for volumes are bound by the volume controller of
+    note = f"""
+{_AS_ABOVE}, kube-scheduler and Podium in turns. Claims for volumes are bound by the volume controller of
 Kubernetes, and both schedulers wait for it. For devices, each pod has a label and a claim of its own. There
 are 4,000 devices. A scheduler writes each claim twice before it binds the pod: finalizer, then device.
 """
@@ -253,19 +253,19 @@ def _turns(shape: Shape, subjects: Iterable[Callable[[Contest, Shape], Turn]]) -
     first = shape.make(0)
     # Without the gate, the API server drops the constraint.
     gates = (f"--feature-gates={TOPOLOGY}",) if first.rack else ()
-    with exclusive(NEWEST, apiserver=gates) as server:
+    with exclusive(PEER, apiserver=gates) as server:
         contest = Contest(server, first.nodes, first.rack)
         for _ in range(shape.rounds):
-            for each in subjects:
-                turn = each(contest, shape)
-                turns.setdefault(each.__name__, []).append(turn)
-                print(f"{shape.title}, {each.__name__}: {turn}", file=sys.stderr)
+            for subject in subjects:
+                turn = subject(contest, shape)
+                turns.setdefault(subject.__name__, []).append(turn)
+                print(f"{shape.title}, {subject.__name__}: {turn}", file=sys.stderr)
     return turns
 
 
 def _compared(shape: Shape, turns: dict[str, list[Turn]]) -> list[Row]:
     peer, ours, bare = turns["kube_scheduler"], turns["podium"], turns.get("bare")
-    times = [mine.rate / other.rate for mine, other in zip(ours, peer, strict=True)]
+    times = [mine.rate / theirs.rate for mine, theirs in zip(ours, peer, strict=True)]
     rows = [
         Row(f"{shape.title}, kube-scheduler", _rates(peer)),
         Row(f"{shape.title}, Podium", _rates(ours)),
@@ -275,9 +275,9 @@ def _compared(shape: Shape, turns: dict[str, list[Turn]]) -> list[Row]:
         ),
     ]
     if bare is not None:
-        shares = [100 * mine.rate / other.rate for mine, other in zip(ours, bare, strict=True)]
-        what = f"{shape.title}, bare loop; Podium's share of it"
-        rows.append(Row(what, f"{_rates(bare)}; {statistics.median(shares):.0f} %"))
+        shares = [100 * mine.rate / loop.rate for mine, loop in zip(ours, bare, strict=True)]
+        label = f"{shape.title}, bare loop; Podium's share of it"
+        rows.append(Row(label, f"{_rates(bare)}; {statistics.median(shares):.0f} %"))
     return rows
 
 
@@ -288,7 +288,7 @@ def _rates(turns: list[Turn]) -> str:
 
 
 if __name__ == "__main__":
-    chosen = [each for each in _SUBJECTS if each.__name__ in sys.argv[1:]] or _SUBJECTS
+    chosen = [subject for subject in _SUBJECTS if subject.__name__ in sys.argv[1:]] or _SUBJECTS
     try:
         for name in sys.argv[1:]:
             if name in SHAPES:

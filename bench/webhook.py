@@ -54,19 +54,19 @@ def measure() -> Section:
             grown = idle(webhook)
         for component in _components(server):
             rig.move(component, rig.REST)
-        with podium(server, folder / "full", rig.SERVER) as webhook, peer(programs, folder) as other:
+        with podium(server, folder / "full", rig.SERVER) as webhook, peer(programs, folder) as reference:
             full = idle(webhook)
             ours = rig.Target(webhook.port, webhook.pid)
-            rows = beside(ours, other, folder, webhook.folder / "certificates" / "ca.crt")
+            rows = beside(ours, reference, folder, webhook.folder / "certificates" / "ca.crt")
             loaded = idle(webhook)
             memory = {
                 "Podium, idle, no groups": empty,
                 f"Podium, idle, {GROUPS:,} groups": full,
                 f"Podium, idle, {GROUPS:,} groups, which came while it ran": grown,
                 f"Podium, after the load above, {GROUPS:,} groups": loaded,
-                "Go, after the load above, one group": rig.resident(other.pid),
+                "Go, after the load above, one group": rig.resident(reference.pid),
             }
-    rows += [Row(f"{what}, resident", f"{size:,.0f} MiB") for what, size in memory.items()]
+    rows += [Row(f"{label}, resident", f"{size:,.0f} MiB") for label, size in memory.items()]
     return Section("Admission webhook", rows, _NOTE)
 
 
@@ -122,16 +122,16 @@ def peer(programs: Path, folder: Path) -> Iterator[rig.Target]:
             process.terminate()
 
 
-def beside(ours: rig.Target, other: rig.Target, folder: Path, authority: Path) -> list[Row]:
+def beside(ours: rig.Target, reference: rig.Target, folder: Path, authority: Path) -> list[Row]:
     """Time both with both kinds of request, in turns."""
     rows: list[Row] = []
     for kind, body in (("pod", reviews.pod_review()), ("PodGroup", reviews.group_review())):
         review = folder / f"{kind}.json"
         review.write_bytes(body)
-        same(ours, other, body, authority)
+        same(ours, reference, body, authority)
         runs: dict[str, list[tuple[rig.Timing, rig.Timing]]] = {"Podium": [], "Go": []}
         for _ in range(ROUNDS + 1):
-            for name, target in (("Podium", ours), ("Go", other)):
+            for name, target in (("Podium", ours), ("Go", reference)):
                 most = rig.timed(target, review, authority, seconds=SECONDS)
                 steady = rig.timed(target, review, authority, seconds=SECONDS, rate=RATE)
                 runs[name].append((most, steady))
@@ -139,30 +139,30 @@ def beside(ours: rig.Target, other: rig.Target, folder: Path, authority: Path) -
     return rows
 
 
-def compared(what: str, runs: dict[str, list[tuple[rig.Timing, rig.Timing]]]) -> list[Row]:
+def compared(label: str, runs: dict[str, list[tuple[rig.Timing, rig.Timing]]]) -> list[Row]:
     """Return the rows of one kind of request."""
     rows = []
     for name, pairs in runs.items():
         rates = [most.answers.rate for most, _ in pairs]
-        rows.append(Row(f"{what}, {name}, throughput", spread(rates, "requests/s", 0)))
+        rows.append(Row(f"{label}, {name}, throughput", spread(rates, "requests/s", 0)))
     ratios = [a.answers.rate / b.answers.rate for (a, _), (b, _) in zip(*runs.values(), strict=True)]
-    rows.append(Row(f"{what}, Podium / Go, throughput, pair by pair", spread(ratios, "x")))
+    rows.append(Row(f"{label}, Podium / Go, throughput, pair by pair", spread(ratios, "x")))
     for name, pairs in runs.items():
         costs = [most.cost * 1e6 for most, _ in pairs]
-        rows.append(Row(f"{what}, {name}, processor time", spread(costs, "µs", 0)))
+        rows.append(Row(f"{label}, {name}, processor time", spread(costs, "µs", 0)))
     for name, pairs in runs.items():
         for quantile in ("p50", "p99"):
             times = [steady.answers.quantiles[quantile] * 1e3 for _, steady in pairs]
-            rows.append(Row(f"{what}, {name}, {quantile} at {RATE} a second", spread(times, "ms")))
+            rows.append(Row(f"{label}, {name}, {quantile} at {RATE} a second", spread(times, "ms")))
     return rows
 
 
-def same(ours: rig.Target, other: rig.Target, body: bytes, authority: Path) -> None:
+def same(ours: rig.Target, reference: rig.Target, body: bytes, authority: Path) -> None:
     """Check that both answer alike.
 
     Raises PodiumError if not.
     """
-    answers = [answer(target, body, authority) for target in (ours, other)]
+    answers = [answer(target, body, authority) for target in (ours, reference)]
     if answers[0] != answers[1]:
         raise PodiumError(f"Podium answers {answers[0]}, the peer {answers[1]}: they cannot be compared")
     if not answers[0][0] or not answers[0][1]:

@@ -43,36 +43,40 @@ def counts(report: Mapping[str, Any]) -> dict[PurePosixPath, Counts]:
     """Return the counts of each file from coverage's JSON report."""
     return {
         PurePosixPath(name): Counts(
-            found["num_statements"],
-            found["covered_lines"],
-            found["num_branches"],
-            found["covered_branches"],
+            summary["num_statements"],
+            summary["covered_lines"],
+            summary["num_branches"],
+            summary["covered_branches"],
         )
-        for name, found in ((name, each["summary"]) for name, each in report["files"].items())
+        for name, summary in ((name, report_file["summary"]) for name, report_file in report["files"].items())
     }
 
 
 def table(files: Mapping[PurePosixPath, Counts]) -> Iterator[str]:
     """Yield a line for each package, for each root and for all, then the modules that need a reason."""
     packages: dict[tuple[str, str], list[Counts]] = defaultdict(list)
-    for path, each in files.items():
-        packages[path.parts[0], ".".join(path.parts[1:-1])].append(each)
+    for path, counted in files.items():
+        packages[path.parts[0], ".".join(path.parts[1:-1])].append(counted)
     yield _row("root", "package", "lines", "branches", "%")
     for root in sorted({root for root, _ in packages}):
-        inside = {package: _sum(found) for (of, package), found in sorted(packages.items()) if of == root}
+        inside = {package: _sum(parts) for (of, package), parts in sorted(packages.items()) if of == root}
         for package, total in inside.items():
             yield _counts_row(root, package, total)
         yield _counts_row(root, "", _sum(inside.values()))
     yield _counts_row("all", "", _sum(files.values()))
     yield ""
-    low = {path: each for path, each in files.items() if path.parts[0] in EXPLAINED and each.percent < LEAST}
+    low = {
+        path: counted
+        for path, counted in files.items()
+        if path.parts[0] in EXPLAINED and counted.percent < LEAST
+    }
     yield f"modules of {listed(EXPLAINED)} below {LEAST:.0f} %: {len(low)}"
-    for path, each in sorted(low.items(), key=lambda item: item[1].percent):
-        yield f"{each.percent:5.1f}  {path}"
+    for path, counted in sorted(low.items(), key=lambda item: item[1].percent):
+        yield f"{counted.percent:5.1f}  {path}"
 
 
-def _sum(found: Iterable[Counts]) -> Counts:
-    return Counts(*map(sum, zip(Counts(), *found, strict=True)))
+def _sum(parts: Iterable[Counts]) -> Counts:
+    return Counts(*map(sum, zip(Counts(), *parts, strict=True)))
 
 
 def _row(root: str, package: str, lines: str, branches: str, percent: str) -> str:

@@ -28,7 +28,7 @@ class GoTools(NamedTuple):
     @property
     def folder(self) -> Path:
         """Return the folder in the cache, which a change of go.sum, of the tags or of own files changes."""
-        own = (each.read_bytes() for each in sorted(self.module.glob("*.go")))
+        own = (file.read_bytes() for file in sorted(self.module.glob("*.go")))
         content = (self.module / "go.sum").read_bytes() + "".join(self.tags).encode() + b"".join(own)
         digest = hashlib.sha256(content).hexdigest()[:16]
         return folders.cache(os.environ) / f"{self.module.name}-{digest}"
@@ -63,7 +63,7 @@ class GoTools(NamedTuple):
         return Path(json.loads(done.stdout)["Dir"])
 
     def _build(self, folder: Path) -> None:
-        if self.needs_c and not any(shutil.which(each) for each in ("cc", "gcc", "clang")):
+        if self.needs_c and not any(shutil.which(compiler) for compiler in ("cc", "gcc", "clang")):
             raise PodiumError(
                 f"{self.module.name} needs a C compiler once (Debian and Ubuntu: apt install gcc)"
             )

@@ -33,23 +33,25 @@ def text() -> str:
             known[name] = words
     required, messages = dict[str, dict[str, str]](), dict[str, str]()
     for version, answered in sorted(answers.items()):
-        found = _required(schemas[version], answered)
+        messages_by_field = _required(schemas[version], answered)
         required[version.split(".")[1]] = {
-            name: message for name, message in sorted(found.items()) if messages.get(name) != message
+            name: message
+            for name, message in sorted(messages_by_field.items())
+            if messages.get(name) != message
         }
-        messages |= found
+        messages |= messages_by_field
     return json.dumps({"fields": fields, "required": required}, indent=1, ensure_ascii=False) + "\n"
 
 
 def _required(schema: dict[str, dict[str, str]], answered: dict[str, dict[str, str]]) -> dict[str, str]:
     """Return the message on the absence of each required field; empty if it counts as an empty object."""
-    found = {
+    messages = {
         f"{name}.{field}": message for name, fields in answered.items() for field, message in fields.items()
     }
-    found |= VALIDATED
+    messages |= VALIDATED
     for name, fields in schema.items():
-        found |= {f"{name}.{field}": "" for field, to in fields.items() if to in BY_VALUE}
-    return found
+        messages |= {f"{name}.{field}": "" for field, to in fields.items() if to in BY_VALUE}
+    return messages
 
 
 if __name__ == "__main__":

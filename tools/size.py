@@ -29,13 +29,13 @@ def counted(roots: Iterable[str]) -> tuple[int, int]:
 
 def main() -> int:
     """Print a line for each part; exit code 0, because the targets are goals."""
-    for part, (roots, most_lines, most_modules) in PARTS.items():
+    for name, (roots, most_lines, most_modules) in PARTS.items():
         lines, modules = counted(roots)
         goals = [
             f"{most:,} {noun}" for most, noun in ((most_lines, "lines"), (most_modules, "modules")) if most
         ]
         target = f"  (target: {' and '.join(goals)})" if goals else ""
-        sys.stdout.write(f"{part:14}{lines:>9,} lines {modules:>6,} modules{target}\n")
+        sys.stdout.write(f"{name:14}{lines:>9,} lines {modules:>6,} modules{target}\n")
     return 0
 
 

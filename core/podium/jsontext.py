@@ -198,4 +198,4 @@ def _is_limited(kind: inspect.Type, within: tuple[inspect.Type, ...] = ()) -> bo
     inner = [field.type for field in getattr(kind, "fields", ())]
     inner += [*getattr(kind, "types", ()), *getattr(kind, "item_types", ())]
     inner += [getattr(kind, name) for name in ("item_type", "value_type") if hasattr(kind, name)]
-    return all(_is_limited(each, (*within, kind)) for each in inner)
+    return all(_is_limited(member, (*within, kind)) for member in inner)

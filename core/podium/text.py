@@ -87,5 +87,5 @@ def one_line(text: str) -> str:
 
 def natural(name: str) -> list[tuple[int, str]]:
     """Return a key that sorts names by their numbers: `node-2` before `node-10`."""
-    found = re.findall(r"([0-9]{1,18})|([^0-9]+)", name)
-    return [(int(number), "") if number else (-1, words) for number, words in found]
+    runs = re.findall(r"([0-9]{1,18})|([^0-9]+)", name)
+    return [(int(number), "") if number else (-1, words) for number, words in runs]

@@ -73,17 +73,17 @@ class URLValue(Opaque):
 def parse_ip(text: str) -> Address:
     """Return an address. Raises SelectorRuntimeError with the text of Kubernetes."""
     try:
-        found = ipaddress.ip_address(text)
+        parsed = ipaddress.ip_address(text)
     except ValueError:
         raise SelectorRuntimeError(
             f"IP Address {go_quote(text)} parse error during conversion from string: {address_error(text)}"
         ) from None
-    if isinstance(found, ipaddress.IPv6Address):
-        if found.scope_id is not None:
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.scope_id is not None:
             raise SelectorRuntimeError(f"IP address {go_quote(text)} with zone value is not allowed")
-        if found.ipv4_mapped is not None:
+        if parsed.ipv4_mapped is not None:
             raise SelectorRuntimeError(f"IPv4-mapped IPv6 address {go_quote(text)} is not allowed")
-    return found
+    return parsed
 
 
 def parse_cidr(text: str) -> CIDRValue:
@@ -147,21 +147,21 @@ def cidr(text: str) -> CIDRValue:
         ) from None
 
 
-def contains_ip(network: CIDRValue, other: IPValue | str) -> bool:
+def contains_ip(network: CIDRValue, address: IPValue | str) -> bool:
     """Return whether a network has an address."""
     try:
-        found = parse_ip(other) if isinstance(other, str) else other.address
+        parsed = parse_ip(address) if isinstance(address, str) else address.address
     except SelectorRuntimeError:
         raise SelectorRuntimeError("no such overload") from None
-    return found.version == network.address.version and found in network.network()
+    return parsed.version == network.address.version and parsed in network.network()
 
 
-def contains_cidr(network: CIDRValue, other: CIDRValue | str) -> bool:
+def contains_cidr(network: CIDRValue, inner: CIDRValue | str) -> bool:
     """Return whether a network has another network."""
-    found = cidr(other) if isinstance(other, str) else other
-    if found.address.version != network.address.version or network.bits > found.bits:
+    subnet = cidr(inner) if isinstance(inner, str) else inner
+    if subnet.address.version != network.address.version or network.bits > subnet.bits:
         return False
-    return network.network().overlaps(found.network())
+    return network.network().overlaps(subnet.network())
 
 
 def masked(value: CIDRValue) -> CIDRValue:
@@ -179,7 +179,7 @@ def url(text: str) -> URLValue:
 
 def url_query(value: URLValue) -> Map:
     """Return the parameters of a URL's query."""
-    return Map({key: (key, list[object](found)) for key, found in value.parts.query_values().items()})
+    return Map({key: (key, list[object](values)) for key, values in value.parts.query_values().items()})
 
 
 _HEXADECIMAL = frozenset("0123456789abcdefABCDEF")

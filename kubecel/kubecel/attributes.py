@@ -47,8 +47,8 @@ class Base(NamedTuple):
         """Return the number of selections, in all branches."""
         if self.branches is None:
             return 1 + len(self.qualifiers)
-        _, chosen, other = self.branches
-        return 1 + chosen.selections() + other.selections()
+        _, chosen, otherwise = self.branches
+        return 1 + chosen.selections() + otherwise.selections()
 
     @classmethod
     def of_slot(cls, slot: int) -> "Base":
@@ -70,16 +70,16 @@ def _never(_: list) -> object:  # type: ignore[type-arg]
     raise AssertionError
 
 
-def conditional(condition: Runnable, chosen: Base, other: Base) -> Base:
+def conditional(condition: Runnable, chosen: Base, otherwise: Base) -> Base:
     """Return an attribute that is one of two."""
-    return Base(_never, (), (condition, chosen, other))
+    return Base(_never, (), (condition, chosen, otherwise))
 
 
 def qualified(base: Base, qualifier: Qualifier) -> Base:
     """Return an attribute with one more selection."""
     if base.branches is not None:
-        condition, chosen, other = base.branches
-        return conditional(condition, qualified(chosen, qualifier), qualified(other, qualifier))
+        condition, chosen, otherwise = base.branches
+        return conditional(condition, qualified(chosen, qualifier), qualified(otherwise, qualifier))
     return base._replace(qualifiers=(*base.qualifiers, qualifier))
 
 
@@ -92,20 +92,20 @@ def attribute(base: Base, *, free: bool = False) -> Runnable:
     start = base.start
     if not qualifiers:
         return _plain(start, own)
-    if all(each.find is None and not each.optional and not each.test for each in qualifiers):
-        return _constant_path(start, tuple(each.key for each in qualifiers), own)
+    if all(step.find is None and not step.optional and not step.test for step in qualifiers):
+        return _constant_path(start, tuple(step.key for step in qualifiers), own)
     return _general_path(start, qualifiers, own)
 
 
-def _choice(condition: Runnable, chosen: Base, other: Base) -> Runnable:
-    first, second = attribute(chosen, free=True), attribute(other, free=True)
+def _choice(condition: Runnable, chosen: Base, otherwise: Base) -> Runnable:
+    first, second = attribute(chosen, free=True), attribute(otherwise, free=True)
 
     def run(frame: list) -> object:  # type: ignore[type-arg]
         frame[_UNCHARGED] += 1
-        found = condition(frame)
-        if found is True:
+        outcome = condition(frame)
+        if outcome is True:
             return first(frame)
-        if found is False:
+        if outcome is False:
             return second(frame)
         raise SelectorRuntimeError("no such overload")
 
@@ -129,27 +129,27 @@ def _constant_path(start: Runnable, keys: tuple[object, ...], own: int) -> Runna
 
     def run(frame: list) -> object:  # type: ignore[type-arg]
         frame[_COST] += own
-        found = start(frame)
-        if isinstance(found, Optional):
-            return _optional_path(frame, found, keys)
+        value = start(frame)
+        if isinstance(value, Optional):
+            return _optional_path(frame, value, keys)
         place = 0
         try:
             for key in keys:
                 place += 1
-                found = selected(found, key)
+                value = selected(value, key)
         except SelectorRuntimeError:
             frame[_COST] += place
             raise
         frame[_COST] += count
-        return found
+        return value
 
     return run
 
 
-def _optional_path(frame: list[int], found: Optional, keys: tuple[object, ...]) -> object:
-    if not found.present:
-        return found
-    value = found.value
+def _optional_path(frame: list[int], optional: Optional, keys: tuple[object, ...]) -> object:
+    if not optional.present:
+        return optional
+    value = optional.value
     for key in keys:
         value = if_present(value, key)
         if value is ABSENT:
@@ -161,31 +161,31 @@ def _optional_path(frame: list[int], found: Optional, keys: tuple[object, ...]) 
 def _general_path(start: Runnable, qualifiers: tuple[Qualifier, ...], own: int) -> Runnable:
     def run(frame: list) -> object:  # type: ignore[type-arg]
         frame[_COST] += own
-        found = start(frame)
-        optional = isinstance(found, Optional)
-        if isinstance(found, Optional):
-            if not found.present:
-                return False if qualifiers[-1].test else found
-            found = found.value
+        value = start(frame)
+        optional = isinstance(value, Optional)
+        if isinstance(value, Optional):
+            if not value.present:
+                return False if qualifiers[-1].test else value
+            value = value.value
         for qualifier in qualifiers:
             optional = optional or qualifier.optional
             if optional:
                 key = qualifier.key if qualifier.find is None else usable_key(qualifier.find(frame))
-                found = if_present(found, key)
-                if found is ABSENT:
+                value = if_present(value, key)
+                if value is ABSENT:
                     return False if qualifiers[-1].test else NOTHING
                 frame[_COST] += 1
                 continue
             try:
                 key = qualifier.key if qualifier.find is None else usable_key(qualifier.find(frame))
                 if qualifier.test:
-                    return if_present(found, key) is not ABSENT
-                found = selected(found, key)
+                    return if_present(value, key) is not ABSENT
+                value = selected(value, key)
             finally:
                 frame[_COST] += 1
         if qualifiers[-1].test:
             return True
-        return Optional(found) if optional else found
+        return Optional(value) if optional else value
 
     return run
 
@@ -201,10 +201,10 @@ def usable_key(value: object) -> object:
 def selected(value: object, key: object) -> object:
     """Return the element of a value at a key. Raises SelectorRuntimeError."""
     if isinstance(value, Map):
-        found = value.lookup(key)
-        if found is ABSENT:
+        element = value.lookup(key)
+        if element is ABSENT:
             raise SelectorRuntimeError(f"no such key: {verb_v(key)}")
-        return found
+        return element
     if isinstance(value, list):
         place = _index(key)
         if 0 <= place < len(value):

@@ -29,9 +29,9 @@ def nullary(function: Function, cost: int | Cost) -> Runnable:
     """Return a call without arguments."""
 
     def run(frame: list) -> object:  # type: ignore[type-arg]
-        found = function()
-        _charge(frame, cost if isinstance(cost, int) else cost([], found))
-        return found
+        result = function()
+        _charge(frame, cost if isinstance(cost, int) else cost([], result))
+        return result
 
     return run
 
@@ -52,12 +52,12 @@ def unary(argument: Runnable, function: Function, cost: int | Cost) -> Runnable:
         given: object = None
         try:
             given = argument(frame)
-            found = function(given)
+            result = function(given)
         except SelectorRuntimeError as error:
             _charge(frame, cost([error if given is None else given], error))
             raise
-        _charge(frame, cost([given], found))
-        return found
+        _charge(frame, cost([given], result))
+        return result
 
     return run
 
@@ -78,14 +78,14 @@ def binary(first: Runnable, second: Runnable, function: Function, cost: int | Co
             failed, right = failed or error, error
         if failed is None:
             try:
-                found = function(left, right)
+                result = function(left, right)
             except SelectorRuntimeError as error:
                 failed = error
             else:
-                price = sized([left, right], found) if sized is not None else fixed
+                price = sized([left, right], result) if sized is not None else fixed
                 frame[_COST] += price
                 frame[_UNCHARGED] += 1 - price
-                return found
+                return result
         _charge(frame, sized([left, right], failed) if sized is not None else fixed)
         frame[_UNCHARGED] += _FAILED
         raise failed
@@ -105,12 +105,12 @@ def call(arguments: list[Runnable], function: Function, cost: int | Cost) -> Run
             _charge(frame, cost if isinstance(cost, int) else cost([*given, error], error))
             raise
         try:
-            found = function(*given)
+            result = function(*given)
         except SelectorRuntimeError as error:
             _charge(frame, cost if isinstance(cost, int) else cost(given, error))
             raise
-        _charge(frame, cost if isinstance(cost, int) else cost(given, found))
-        return found
+        _charge(frame, cost if isinstance(cost, int) else cost(given, result))
+        return result
 
     return run
 
@@ -118,13 +118,13 @@ def call(arguments: list[Runnable], function: Function, cost: int | Cost) -> Run
 def constant_membership(value: Runnable, items: list[object]) -> Runnable:
     """Return the test whether a value is in a list of constants, which upstream does not charge for."""
     texts = frozenset(item for item in items if isinstance(item, str))
-    others = [item for item in items if not isinstance(item, str)]
+    rest = [item for item in items if not isinstance(item, str)]
 
     def run(frame: list) -> bool:  # type: ignore[type-arg]
         frame[_UNCHARGED] += 1
-        found = value(frame)
-        check_hashable(found)
-        read_key(found)
-        return found in texts if isinstance(found, str) else contains(others, found)
+        candidate = value(frame)
+        check_hashable(candidate)
+        read_key(candidate)
+        return candidate in texts if isinstance(candidate, str) else contains(rest, candidate)
 
     return run

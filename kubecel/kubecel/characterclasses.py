@@ -97,13 +97,13 @@ def in_ranges(ranges: Ranges, character: str) -> bool:
 
 def merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
     """Return ranges in order and without overlaps."""
-    found: list[tuple[int, int]] = []
+    disjoint: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
-        if found and low <= found[-1][1] + 1:
-            found[-1] = found[-1][0], max(high, found[-1][1])
+        if disjoint and low <= disjoint[-1][1] + 1:
+            disjoint[-1] = disjoint[-1][0], max(high, disjoint[-1][1])
         else:
-            found.append((low, high))
-    return tuple(found)
+            disjoint.append((low, high))
+    return tuple(disjoint)
 
 
 def case_forms(character: str) -> str:
@@ -127,5 +127,5 @@ _OTHERS = (
     "\u1c80\u1c81\u1c82\u1c83\u1c84\u1c85\u1c86\u1c87\u1c88"
 )
 _OTHER_FORMS = {
-    _lower(each): "".join(other for other in _OTHERS if _lower(other) == _lower(each)) for each in _OTHERS
+    _lower(sign): "".join(twin for twin in _OTHERS if _lower(twin) == _lower(sign)) for sign in _OTHERS
 }

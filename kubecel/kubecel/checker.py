@@ -55,9 +55,9 @@ def undeclared(name: str) -> str:
     return f"undeclared reference to '{name}' (in container '')"
 
 
-def mismatch(expected: StaticType, found: StaticType) -> str:
+def mismatch(expected: StaticType, actual: StaticType) -> str:
     """Return the text about a type that is not the expected one."""
-    return f"expected type '{checker_text(expected)}' but found '{checker_text(found)}'"
+    return f"expected type '{checker_text(expected)}' but found '{checker_text(actual)}'"
 
 
 class _Checker:
@@ -81,28 +81,28 @@ class _Checker:
         start = self._problems.error_count()
         match node:
             case Literal():
-                found = _LITERALS[type(node.value)]
+                result = _LITERALS[type(node.value)]
             case NameNode():
-                found = self._name(node)
+                result = self._name(node)
             case Select():
-                found = self._select(node)
+                result = self._select(node)
             case CallNode():
-                found = self._call(node)
+                result = self._call(node)
             case ListNode():
-                found = self._list(node)
+                result = self._list(node)
             case MapNode():
-                found = self._map(node)
+                result = self._map(node)
             case Fold():
-                found = self._fold(node)
+                result = self._fold(node)
             case MessageNode():
                 self._problems.add(node.offset, undeclared(node.name))
-                found = types.ERROR
+                result = types.ERROR
             case _:
                 raise TypeError(node)
-        node.type = found
+        node.type = result
         self._visited[id(node)] = start, self._problems.error_count()
         self.seen.append(node)
-        return found
+        return result
 
     def _local(self, name: str) -> StaticType | None:
         for scope in reversed(self._scopes):
@@ -113,8 +113,8 @@ class _Checker:
     def _global(self, name: str) -> StaticType | None:
         if name == "device":
             return types.DEVICE
-        found = TYPE_NAMES.get(name)
-        return types.type_of(found) if found is not None else None
+        named = TYPE_NAMES.get(name)
+        return types.type_of(named) if named is not None else None
 
     def _name(self, node: NameNode) -> StaticType:
         plain = node.name.removeprefix(".")
@@ -123,23 +123,23 @@ class _Checker:
         if local is not None:
             node.name = plain
             return local
-        found = self._global(plain)
-        if found is None:
+        declared = self._global(plain)
+        if declared is None:
             self._problems.add(node.offset, undeclared(node.name))
             return types.ERROR
-        if found.kind == "type":
-            node.resolved = found
+        if declared.kind == "type":
+            node.resolved = declared
         node.name = f".{plain}"
-        return found
+        return declared
 
     def _select(self, node: Select) -> StaticType:
         if not node.test and not node.optional and (name := _qualified(node)) is not None:
             first = name.removeprefix(".").partition(".")[0]
             if name.startswith(".") or self._local(first) is None:
-                found = self._global(name.removeprefix("."))
-                if found is not None:
-                    node.resolved = found
-                    return found
+                declared = self._global(name.removeprefix("."))
+                if declared is not None:
+                    node.resolved = declared
+                    return declared
         result = self._field(node)
         return types.BOOL if node.test else types.substituted(self.known, result)
 
@@ -190,16 +190,16 @@ class _Checker:
         for overload in overloads:
             if overload.member == (target is None):
                 continue
-            found = self._matched(overload, given)
-            if found is None:
+            matched = self._matched(overload, given)
+            if matched is None:
                 continue
             node.overloads.append(overload.identifier)
             if result is None:
-                result = found
-            elif not types.is_dynamic(result) and found != result:
+                result = matched
+            elif not types.is_dynamic(result) and matched != result:
                 result = types.DYN
         if result is None:
-            shown = [types.substituted(self.known, each, to_dyn=True) for each in given]
+            shown = [types.substituted(self.known, argument, to_dyn=True) for argument in given]
             signature = types.signature_text(shown, member=target is not None)
             self._problems.add(
                 node.offset, f"found no matching overload for '{function}' applied to '{signature}'"
@@ -213,7 +213,7 @@ class _Checker:
         expected, result = overload.arguments, overload.result
         if overload.parameters:
             fresh = Substitutions({name: self._new_variable() for name in overload.parameters})
-            expected = tuple(types.substituted(fresh, each) for each in expected)
+            expected = tuple(types.substituted(fresh, parameter) for parameter in expected)
             result = types.substituted(fresh, result)
         if not types.assignable(self.known, given, expected):
             return None
@@ -221,19 +221,19 @@ class _Checker:
 
     def _logical(self, node: CallNode, arguments: list[StaticType]) -> StaticType:
         result = types.BOOL
-        for argument, found in zip(node.arguments, arguments, strict=True):
-            if not self._assign(found, types.BOOL):
-                self._problems.add(argument.offset, mismatch(types.BOOL, found))
+        for argument, actual in zip(node.arguments, arguments, strict=True):
+            if not self._assign(actual, types.BOOL):
+                self._problems.add(argument.offset, mismatch(types.BOOL, actual))
                 result = types.ERROR
         return result
 
     def _list(self, node: ListNode) -> StaticType:
         element: StaticType | None = None
-        for index, each in enumerate(node.elements):
-            found = self.visit(each)
+        for index, item in enumerate(node.elements):
+            actual = self.visit(item)
             if index in node.optional:
-                found = self._unwrapped(each, found)
-            element = self._joined(element, found)
+                actual = self._unwrapped(item, actual)
+            element = self._joined(element, actual)
         return types.list_of(element if element is not None else self._new_variable())
 
     def _map(self, node: MapNode) -> StaticType:
@@ -241,16 +241,16 @@ class _Checker:
         value_type: StaticType | None = None
         for entry in node.entries:
             key_type = self._joined(key_type, self.visit(entry.key))
-            found = self.visit(entry.value)
+            actual = self.visit(entry.value)
             if entry.optional:
-                found = self._unwrapped(entry.value, found)
-            value_type = self._joined(value_type, found)
+                actual = self._unwrapped(entry.value, actual)
+            value_type = self._joined(value_type, actual)
         if key_type is None or value_type is None:
             key_type, value_type = self._new_variable(), self._new_variable()
         return types.map_of(key_type, value_type)
 
-    def _unwrapped(self, node: ExpressionNode, found: StaticType) -> StaticType:
-        inner, was_optional = types.without_optional(found)
+    def _unwrapped(self, node: ExpressionNode, actual: StaticType) -> StaticType:
+        inner, was_optional = types.without_optional(actual)
         if not was_optional and not types.is_dynamic(inner):
             self._problems.add(node.offset, mismatch(types.optional_of(inner), inner))
         return inner
@@ -262,9 +262,9 @@ class _Checker:
         return types.most_general(previous, current) if self._assign(previous, current) else types.DYN
 
     def _fold(self, node: Fold) -> StaticType:
-        found = self.visit(node.range)
+        unresolved = self.visit(node.range)
         accumulator = self.visit(node.start)
-        ranged = types.substituted(self.known, found)
+        ranged = types.substituted(self.known, unresolved)
         first, second = self._iterated(node, ranged)
         self._scopes.append({node.accumulator: accumulator})
         self._scopes.append({node.variable: first, **({node.second: second} if node.second else {})})
@@ -293,9 +293,9 @@ class _Checker:
         return types.ERROR, types.ERROR
 
     def _expect(self, node: ExpressionNode, expected: StaticType) -> None:
-        found = self.visit(node)
-        if not self._assign(expected, found):
-            self._problems.add(node.offset, mismatch(expected, found))
+        actual = self.visit(node)
+        if not self._assign(expected, actual):
+            self._problems.add(node.offset, mismatch(expected, actual))
 
     def _assign(self, first: StaticType, second: StaticType) -> bool:
         return types.assignable(self.known, [first], [second])
@@ -367,22 +367,22 @@ def _element(node: ExpressionNode, optional: bool) -> StaticType:
 def _check_list(node: ListNode, problems: Problems) -> None:
     expected: StaticType | None = None
     for index, element in enumerate(node.elements):
-        found = _element(element, index in node.optional)
+        actual = _element(element, index in node.optional)
         if expected is None:
-            expected = found
-        elif found != expected:
-            problems.add(element.offset, mismatch(expected, found))
+            expected = actual
+        elif actual != expected:
+            problems.add(element.offset, mismatch(expected, actual))
             return
 
 
 def _check_map(node: MapNode, problems: Problems) -> None:
     expected: tuple[StaticType, StaticType] | None = None
     for entry in node.entries:
-        found = entry.key.type, _element(entry.value, entry.optional)
+        actual = entry.key.type, _element(entry.value, entry.optional)
         if expected is None:
-            expected = found
+            expected = actual
             continue
-        if found[0] != expected[0]:
-            problems.add(entry.key.offset, mismatch(expected[0], found[0]))
-        if found[1] != expected[1]:
-            problems.add(entry.value.offset, mismatch(expected[1], found[1]))
+        if actual[0] != expected[0]:
+            problems.add(entry.key.offset, mismatch(expected[0], actual[0]))
+        if actual[1] != expected[1]:
+            problems.add(entry.value.offset, mismatch(expected[1], actual[1]))

@@ -51,9 +51,9 @@ def to_double(value: object) -> object:
     if isinstance(value, (int, Uint, float)) and not isinstance(value, bool):
         return float(value)
     if isinstance(value, str):
-        found = _float(value)
-        if found is not None:
-            return found
+        number = _float(value)
+        if number is not None:
+            return number
     raise _no_conversion(value, "double")
 
 
@@ -61,8 +61,8 @@ def _float(text: str) -> float | None:
     if _SPECIAL.fullmatch(text):
         return float(text)
     if _FLOAT.fullmatch(text):
-        found = float(text)
-        return found if abs(found) != float("inf") else None
+        number = float(text)
+        return number if abs(number) != float("inf") else None
     if _HEX_FLOAT.fullmatch(text):
         try:
             return float.fromhex(text)
@@ -91,9 +91,9 @@ def to_int(value: object) -> object:
     if isinstance(value, str) and _INT.fullmatch(value):
         digits = value.lstrip("+-").lstrip("0") or "0"
         if len(digits) < 20:
-            found = -int(digits) if value[0] == "-" else int(digits)
-            if -INT_LIMIT <= found < INT_LIMIT:
-                return found
+            number = -int(digits) if value[0] == "-" else int(digits)
+            if -INT_LIMIT <= number < INT_LIMIT:
+                return number
     raise _no_conversion(value, "int")
 
 
@@ -142,9 +142,9 @@ def to_string(value: object) -> object:
 
 def to_duration(value: object) -> object:
     """Return a value as duration."""
-    found = parse_duration(value) if isinstance(value, str) else value
-    if isinstance(found, Duration):
-        return found
+    duration = parse_duration(value) if isinstance(value, str) else value
+    if isinstance(duration, Duration):
+        return duration
     raise _no_conversion(value, "google.protobuf.Duration")
 
 
@@ -152,7 +152,7 @@ def to_timestamp(value: object) -> object:
     """Return a value as timestamp."""
     if isinstance(value, int) and not isinstance(value, (bool, Uint)):
         return checked_timestamp(value * 10**9)
-    found = parse_timestamp(value) if isinstance(value, str) else value
-    if isinstance(found, Timestamp):
-        return found
+    timestamp = parse_timestamp(value) if isinstance(value, str) else value
+    if isinstance(timestamp, Timestamp):
+        return timestamp
     raise _no_conversion(value, "google.protobuf.Timestamp")

@@ -89,9 +89,9 @@ def call_cost(function: str, overload: str, minor: int) -> int | Cost:
 
     `overload` is empty if only the values decide which one is called.
     """
-    found = _OVERLOADS.get(overload)
-    if found is not None:
-        return found
+    by_overload = _OVERLOADS.get(overload)
+    if by_overload is not None:
+        return by_overload
     if overload.endswith("_sort"):
         return lambda args, _: _self_comparison(args[0])
     if overload.endswith("_sortByAssociatedKeys"):
@@ -174,19 +174,19 @@ def _traversal(value: object) -> int:
     total = 0
     waiting = [value]
     while waiting:
-        found = waiting.pop()
+        item = waiting.pop()
         meter.spend(1)
         if total > COST_LIMIT:
             raise CostLimitError
-        if isinstance(found, str):
-            meter.spend(len(found) // SEARCHED)
-            total += int(len(found.encode("utf-8", "surrogatepass")) * 0.1)
-        elif isinstance(found, bytes):
-            total += int(len(found) * 0.1)
-        elif isinstance(found, list):
-            waiting.extend(found)
-        elif isinstance(found, Map):
-            for key, element in found.entries.values():
+        if isinstance(item, str):
+            meter.spend(len(item) // SEARCHED)
+            total += int(len(item.encode("utf-8", "surrogatepass")) * 0.1)
+        elif isinstance(item, bytes):
+            total += int(len(item) * 0.1)
+        elif isinstance(item, list):
+            waiting.extend(item)
+        elif isinstance(item, Map):
+            for key, element in item.entries.values():
                 waiting += (key, element)
         else:
             total += 1

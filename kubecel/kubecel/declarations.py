@@ -343,7 +343,7 @@ def functions(minor: int) -> dict[str, list[Overload]]:
     # Kubernetes 1.37 moved its list library behind the others.
     text = _KUBERNETES.format(lists=lists if minor < 37 else "", formats=formats, sorts=_sorts())
     later = _lists(includes=True) if minor >= 37 else _INCLUDES_36
-    found: dict[str, list[Overload]] = {}
+    overloads: dict[str, list[Overload]] = {}
     for line in f"{_STANDARD}{_comparisons()}\n{text}{later}".splitlines():
         match = _LINE.fullmatch(line)
         if match is None or (minor >= 37 and match[1] == "int64_to_duration"):
@@ -352,11 +352,11 @@ def functions(minor: int) -> dict[str, list[Overload]]:
         listed = [target] if target is not None else []
         signature = tuple(_read(text) for text in [*listed, *_split(arguments)])
         parameters = sorted(
-            {p for each in signature for p in _parameters(each)} | set(_parameters(_read(result)))
+            {p for argument in signature for p in _parameters(argument)} | set(_parameters(_read(result)))
         )
         overload = Overload(identifier, target is not None, signature, _read(result), tuple(parameters))
-        found.setdefault(name, []).append(overload)
-    return found
+        overloads.setdefault(name, []).append(overload)
+    return overloads
 
 
 def _split(text: str) -> list[str]:
@@ -379,15 +379,15 @@ def _read(text: str) -> StaticType:
     return types.optional_of(parameters[0]) if name == "optional" else StaticType(name, name, parameters)
 
 
-def _parameters(found: StaticType) -> list[str]:
-    if found.kind == "param":
-        return [found.name]
-    return [name for inner in found.parameters for name in _parameters(inner)]
+def _parameters(static_type: StaticType) -> list[str]:
+    if static_type.kind == "param":
+        return [static_type.name]
+    return [name for inner in static_type.parameters for name in _parameters(inner)]
 
 
 TYPE_NAMES: dict[str, StaticType] = {
-    found.name: found
-    for found in (
+    static_type.name: static_type
+    for static_type in (
         types.BOOL, types.BYTES, types.DOUBLE, types.DURATION, types.INT, types.NULL, types.STRING,
         types.TIMESTAMP,         types.UINT, types.IP, types.CIDR,
     )

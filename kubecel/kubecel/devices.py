@@ -114,8 +114,8 @@ def prepare_device(driver: str, device: DeviceLike, minor: int) -> PreparedDevic
 def preparing(device: DeviceLike) -> int:
     """Return the effort of preparing a device: a file may hold any number of attributes of any length."""
     attributes = (device.attributes or {}).values()
-    values = [len(each.version or "") + len(each.strings or each.integers or ()) for each in attributes]
-    lists = [sum(map(len, each.versions)) for each in attributes if each.versions is not None]
+    values = [len(value.version or "") + len(value.strings or value.integers or ()) for value in attributes]
+    lists = [sum(map(len, value.versions)) for value in attributes if value.versions is not None]
     return 3 * (len(values) + len(device.capacity or ())) + (sum(values) + sum(lists)) // READ
 
 

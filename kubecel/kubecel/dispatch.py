@@ -206,15 +206,15 @@ def _measured(name: str, function: Function) -> Function:
 
 def _implementation(function: str, overload: Overload, minor: int) -> Function | None:
     """Return the function of an overload; those of the authorizer have none, because no value is one."""
-    found = _plain(function, overload, minor)
-    return _measured(function, found) if found is not None else None
+    implementation = _plain(function, overload, minor)
+    return _measured(function, implementation) if implementation is not None else None
 
 
 def _plain(function: str, overload: Overload, minor: int) -> Function | None:
     identifier = overload.identifier
-    found = _BY_OVERLOAD.get(identifier)
-    if found is not None:
-        return found
+    by_overload = _BY_OVERLOAD.get(identifier)
+    if by_overload is not None:
+        return by_overload
     by_minor = _OF_MINOR.get(identifier)
     if by_minor is not None:
         return by_minor[minor >= 37]
@@ -255,8 +255,8 @@ def _no_overload(function: str, values: tuple[object, ...]) -> SelectorRuntimeEr
 
 def _guarded(function: str, overload: Overload, implementation: Function | None) -> Function:
     """Return a function that refuses values of other types than an overload declares."""
-    exact = tuple(_EXACT.get(each.name) for each in overload.arguments)
-    known = all(each is not None for each in exact)
+    exact = tuple(_EXACT.get(argument.name) for argument in overload.arguments)
+    known = all(argument_type is not None for argument_type in exact)
 
     def one(value: object) -> object:
         if implementation is None or type(value) is not exact[0]:
@@ -286,25 +286,29 @@ def ends_at_first_error(function: str, overload: str, minor: int) -> bool:
 
 
 @cache
-def dispatcher(function: str, overload: str, minor: int) -> Function:
+def dispatcher(function: str, identifier: str, minor: int) -> Function:
     """Return the function of a call: of its one overload, or of the overload that its values choose."""
     single = _SINGLE.get(function)
     if single is not None:
         return _measured(function, single)
     declared = functions(minor)[function]
     if function in _UNGUARDED:
-        chosen = next(each for each in declared if overload in {"", each.identifier})
-        found = _implementation(function, chosen, minor)
-        assert found is not None
-        return found
-    options = [(each, _implementation(function, each, minor)) for each in declared]
-    for each, implementation in options:
-        if each.identifier == overload or len(options) == 1:
-            return _guarded(function, each, implementation)
+        chosen = next(overload for overload in declared if identifier in {"", overload.identifier})
+        unguarded = _implementation(function, chosen, minor)
+        assert unguarded is not None
+        return unguarded
+    options = [(overload, _implementation(function, overload, minor)) for overload in declared]
+    for overload, implementation in options:
+        if overload.identifier == identifier or len(options) == 1:
+            return _guarded(function, overload, implementation)
 
     def chosen_by_values(*values: object) -> object:
-        for each, implementation in options:
-            if len(each.arguments) == len(values) and implementation and _fits(each.arguments, values):
+        for overload, implementation in options:
+            if (
+                len(overload.arguments) == len(values)
+                and implementation
+                and _fits(overload.arguments, values)
+            ):
                 return implementation(*values)
         raise _no_overload(function, values)
 

@@ -38,12 +38,12 @@ class LocalVariable:
             return lambda frame: frame[slot]
 
         def run(frame: list) -> object:  # type: ignore[type-arg]
-            found = frame[slot]
-            if found is _UNSET:
-                found = frame[slot] = _outcome(start, frame)
-            if isinstance(found, SelectorRuntimeError):
-                raise found
-            return found
+            value = frame[slot]
+            if value is _UNSET:
+                value = frame[slot] = _outcome(start, frame)
+            if isinstance(value, SelectorRuntimeError):
+                raise value
+            return value
 
         return run
 
@@ -66,10 +66,10 @@ def collecting(variable: LocalVariable, added: Runnable) -> Runnable:
             raise failed or error from None
         if failed is not None:
             raise failed
-        found = frame[slot]
+        items = frame[slot]
         meter.make_items(len(more))  # type: ignore[arg-type]
-        found += more
-        return found
+        items += more
+        return items
 
     return run
 

@@ -215,8 +215,8 @@ def _parts(value: object) -> str | list[object]:
         meter.spend(len(value) // READ)
         return f"b{go_quote(str(to_string(value)))}"
     if isinstance(value, float):
-        found = special(value)
-        return go_quote(found) if found else f"{value:.6f}"
+        named = special(value)
+        return go_quote(named) if named else f"{value:.6f}"
     if isinstance(value, Duration):
         return f'duration("{to_string(value)}")'
     if isinstance(value, Timestamp):
@@ -264,8 +264,8 @@ def _check(verb: str, node: ExpressionNode) -> None:
         raise _FormatError(message + node.type.name, node)
 
 
-def _is_one_of(found: StaticType, allowed: frozenset[str]) -> bool:
-    return found == types.DYN or found.kind in allowed
+def _is_one_of(static_type: StaticType, allowed: frozenset[str]) -> bool:
+    return static_type == types.DYN or static_type.kind in allowed
 
 
 def _unfit(node: ExpressionNode) -> ExpressionNode | None:
@@ -276,5 +276,5 @@ def _unfit(node: ExpressionNode) -> ExpressionNode | None:
     if isinstance(node, ListNode):
         parts = node.elements
     if isinstance(node, MapNode):
-        parts = [part for entry in node.entries for part in (entry.key, entry.value)]
-    return next((found for part in parts if (found := _unfit(part)) is not None), None)
+        parts = [child for entry in node.entries for child in (entry.key, entry.value)]
+    return next((unfit for child in parts if (unfit := _unfit(child)) is not None), None)

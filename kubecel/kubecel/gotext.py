@@ -29,9 +29,9 @@ def special(value: float) -> str:
 
 def shortest(value: float) -> str:
     """Return the shortest text of a double, as %g and %v do."""
-    found = special(value)
-    if found:
-        return found
+    named = special(value)
+    if named:
+        return named
     digits, _, exponent_text = f"{value!r}".partition("e")
     sign, number = ("-", digits[1:]) if digits.startswith("-") else ("", digits)
     whole, _, fraction = number.partition(".")
@@ -59,9 +59,9 @@ def positional(significant: str, point: int) -> str:
 
 def plain(value: float) -> str:
     """Return the shortest text of a double without an exponent."""
-    found = special(value)
-    if found:
-        return found
+    named = special(value)
+    if named:
+        return named
     text = shortest(value)
     match = re.fullmatch(r"(-?)(\d)(?:\.(\d+))?e([+-]\d+)", text)
     if match is None:
@@ -78,10 +78,10 @@ class Written(NamedTuple):
 
 def joined(opening: str, parts: Iterable[tuple[object, ...]], closing: str) -> list[object]:
     """Return what a list or a map consists of: its brackets, its parts and the commas between them."""
-    found: list[object] = [Written(opening)]
+    pieces: list[object] = [Written(opening)]
     for number, part in enumerate(parts):
-        found += (Written(", "), *part) if number else part
-    return [*found, Written(closing)]
+        pieces += (Written(", "), *part) if number else part
+    return [*pieces, Written(closing)]
 
 
 def written(value: object, shown: Callable[[object], str | list[object]]) -> str:
@@ -93,14 +93,14 @@ def written(value: object, shown: Callable[[object], str | list[object]]) -> str
     waiting = [value]
     while waiting:
         part = waiting.pop()
-        found = part.text if isinstance(part, Written) else shown(part)
-        if isinstance(found, list):
-            meter.make_objects(len(found))
-            meter.spend(_PART * len(found))
-            waiting += reversed(found)
+        content = part.text if isinstance(part, Written) else shown(part)
+        if isinstance(content, list):
+            meter.make_objects(len(content))
+            meter.spend(_PART * len(content))
+            waiting += reversed(content)
         else:
-            meter.make_text(len(found))
-            texts.append(found)
+            meter.make_text(len(content))
+            texts.append(content)
     meter.make_text(sum(map(len, texts)))
     return "".join(texts)
 

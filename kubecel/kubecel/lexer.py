@@ -73,14 +73,14 @@ def tokens_of(text: str) -> tuple[list[Token], list[UnknownText]]:
         match = _TOKEN.match(text, place)
         if match is None:
             broken = _BROKEN.match(text, place)
-            found = broken[0] if broken is not None else text[place]
-            unknown.append(UnknownText(found, place))
-            place += len(found)
+            lexeme = broken[0] if broken is not None else text[place]
+            unknown.append(UnknownText(lexeme, place))
+            place += len(lexeme)
             continue
-        kind, found = str(match.lastgroup), match[0]
+        kind, lexeme = str(match.lastgroup), match[0]
         if kind != "blank":
-            own_kind = kind == "sign" or (kind == "identifier" and found in _WORDS)
-            tokens.append(Token(found if own_kind else kind, found, place))
+            own_kind = kind == "sign" or (kind == "identifier" and lexeme in _WORDS)
+            tokens.append(Token(lexeme if own_kind else kind, lexeme, place))
         place = match.end()
     tokens.append(Token(END, END, place))
     return tokens, unknown
@@ -92,8 +92,8 @@ class LiteralError(Exception):
 
 def integer(text: str, *, negative: bool) -> int:
     """Return a signed number in decimal or hexadecimal digits. Raises LiteralError if it exceeds 64 bits."""
-    found = int(text, 16) if text.startswith("0x") else _decimal(text)
-    value = -found if negative else found
+    number = int(text, 16) if text.startswith("0x") else _decimal(text)
+    value = -number if negative else number
     if not -_INT_LIMIT <= value < _INT_LIMIT:
         raise LiteralError("invalid int literal")
     return value
@@ -102,10 +102,10 @@ def integer(text: str, *, negative: bool) -> int:
 def unsigned(text: str) -> Uint:
     """Return an unsigned number, written with a final u. Raises LiteralError if it exceeds 64 bits."""
     digits = text[:-1]
-    found = int(digits, 16) if digits.startswith("0x") else _decimal(digits)
-    if found >= _UINT_LIMIT:
+    number = int(digits, 16) if digits.startswith("0x") else _decimal(digits)
+    if number >= _UINT_LIMIT:
         raise LiteralError("invalid uint literal")
-    return Uint(found)
+    return Uint(number)
 
 
 def _decimal(digits: str) -> int:

@@ -78,12 +78,12 @@ def least(items: list[object]) -> object:
 def _extreme(items: list[object], name: str, preferred: int) -> object:
     if not items:
         raise SelectorRuntimeError(f"{name} called on empty list")
-    found: object = ABSENT
+    extreme: object = ABSENT
     for item in items:
         _comparable(item)
-        if found is ABSENT or _ordered(found, item) == preferred:
-            found = item
-    return found
+        if extreme is ABSENT or _ordered(extreme, item) == preferred:
+            extreme = item
+    return extreme
 
 
 def includes(items: object, item: object) -> bool:
@@ -130,7 +130,7 @@ def flattened(items: object, depth: object = None) -> list[object]:
     levels = 1 if depth is None else depth
     if levels < 0:
         raise SelectorRuntimeError("level must be non-negative")
-    found: list[object] = []
+    flat: list[object] = []
     # The lists that are being read, one in another.
     reading = [iter(items)]
     while reading:
@@ -139,11 +139,11 @@ def flattened(items: object, depth: object = None) -> list[object]:
             if isinstance(item, list) and len(reading) <= levels:
                 reading.append(iter(item))
                 break
-            found.append(item)
+            flat.append(item)
         else:
             reading.pop()
-    meter.make_items(len(found))
-    return found
+    meter.make_items(len(flat))
+    return flat
 
 
 def ordered(items: object) -> list[object]:
@@ -198,11 +198,11 @@ def number_range_36(count: int) -> list[object]:
 def distinct(items: list[object]) -> list[object]:
     """Return a list without the items that are equal to one before them."""
     _bounded_square(len(items), len(items))
-    found: list[object] = []
+    unique: list[object] = []
     for item in items:
-        if not contains(found, item, reverse=True):
-            found.append(item)
-    return found
+        if not contains(unique, item, reverse=True):
+            unique.append(item)
+    return unique
 
 
 def set_contains(items: list[object], sublist: list[object]) -> bool:
@@ -263,10 +263,10 @@ def optional_value(value: Optional) -> object:
 
 def unwrapped(items: list[object]) -> list[object]:
     """Return the values of the optionals that have one."""
-    found: list[object] = []
+    values: list[object] = []
     for item in items:
         if not isinstance(item, Optional):
             raise SelectorRuntimeError(f"value {verb_v(item)} is not optional")
         if item.present:
-            found.append(item.value)
-    return found
+            values.append(item.value)
+    return values

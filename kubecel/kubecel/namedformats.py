@@ -109,11 +109,13 @@ def _qualified(text: str) -> list[str]:
         errors += (
             ["prefix part must be non-empty"]
             if not parts[0]
-            else [f"prefix part {each}" for each in _subdomain(parts[0])]
+            else [f"prefix part {fault}" for fault in _subdomain(parts[0])]
         )
     name = parts[-1]
     errors += (
-        ["name part must be non-empty"] if not name else [f"name part {each}" for each in _too_long(name, 63)]
+        ["name part must be non-empty"]
+        if not name
+        else [f"name part {fault}" for fault in _too_long(name, 63)]
     )
     return errors if re.fullmatch(_QUALIFIED, name) else [*errors, f"name part {error}"]
 
@@ -150,8 +152,8 @@ def _byte(text: str) -> list[str]:
 
 
 def _date(text: str) -> list[str]:
-    found = _DATE.fullmatch(text) and _instant(f"{text}T00:00:00Z")
-    return [] if found else ["invalid date"]
+    date = _DATE.fullmatch(text) and _instant(f"{text}T00:00:00Z")
+    return [] if date else ["invalid date"]
 
 
 def _datetime(text: str) -> list[str]:
@@ -187,12 +189,12 @@ NAMED = {name: NamedFormat(shown, size) for name, (shown, size, _) in _CHECKS.it
 
 def format_of_name(name: str) -> Optional:
     """Return the format of a name, if there is one."""
-    found = NAMED.get(name)
-    return Optional(found) if found is not None else NOTHING
+    named_format = NAMED.get(name)
+    return Optional(named_format) if named_format is not None else NOTHING
 
 
-def validate(found: NamedFormat, text: str) -> Optional:
+def validate(named_format: NamedFormat, text: str) -> Optional:
     """Return the errors of a text, if there are any."""
     meter.spend(_BASE + 2 * len(text) // READ)
-    errors = _BY_SHOWN[found.name](text)
+    errors = _BY_SHOWN[named_format.name](text)
     return Optional(list[object](errors)) if errors else NOTHING

@@ -164,8 +164,8 @@ def _calculated(
 def _divided(first: int, second: int) -> int:
     if second == 0:
         raise SelectorRuntimeError("division by zero")
-    found = abs(first) // abs(second)
-    return checked_int(found if (first < 0) == (second < 0) else -found)
+    quotient = abs(first) // abs(second)
+    return checked_int(quotient if (first < 0) == (second < 0) else -quotient)
 
 
 def _remainder(first: int, second: int) -> int:
@@ -173,8 +173,8 @@ def _remainder(first: int, second: int) -> int:
         raise SelectorRuntimeError("modulus by zero")
     if first == -INT_LIMIT and second == -1:
         raise SelectorRuntimeError("integer overflow")
-    found = abs(first) % abs(second)
-    return -found if first < 0 else found
+    remainder = abs(first) % abs(second)
+    return -remainder if first < 0 else remainder
 
 
 def _float_divided(first: float, second: float) -> float:
@@ -232,10 +232,10 @@ def compare(function: str, first: object, second: object) -> int:
             if kind is float and math.isnan(first):  # type: ignore[arg-type]
                 raise SelectorRuntimeError("NaN values cannot be ordered")
             raise _refused()
-        found = order(first, second)
-        if found is None:
+        ordering = order(first, second)
+        if ordering is None:
             raise SelectorRuntimeError("NaN values cannot be ordered")
-        return found
+        return ordering
     if kind not in _COMPARED:
         raise no_trait(function, first)
     if type(second) is not kind:

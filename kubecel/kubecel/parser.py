@@ -71,8 +71,8 @@ def parse(text: str, problems: Problems) -> ExpressionNode | None:
     meter.spend(2 * len(text))
     tokens, unknown = tokens_of(text)
     meter.spend(len(unknown) * _UNKNOWN)
-    for each in unknown:
-        problems.add(each.offset, f"Syntax error: token recognition error at: '{each.text}'")
+    for fragment in unknown:
+        problems.add(fragment.offset, f"Syntax error: token recognition error at: '{fragment.text}'")
     parser = _Parser(tokens, problems)
     try:
         root = parser.expression()
@@ -100,9 +100,9 @@ class _Parser:
             chosen = self._either()
             height = max(height, self._height)
             self.expect(":", "':'")
-            other = self.expression()
+            otherwise = self.expression()
             self._raise_height(max(height, self._height))
-            node = CallNode(mark.offset, "_?_:_", None, [node, chosen, other])
+            node = CallNode(mark.offset, "_?_:_", None, [node, chosen, otherwise])
         self._leave("expr", 1)
         return node
 
@@ -401,10 +401,10 @@ class _Parser:
         return token
 
     def _accept(self, kind: str) -> bool:
-        found = self._kind == kind
-        if found:
+        accepted = self._kind == kind
+        if accepted:
             self._next()
-        return found
+        return accepted
 
     def _syntax_error(self, message: str) -> None:
         self._problems.add(self._token.offset, f"Syntax error: {message}")

@@ -63,9 +63,9 @@ class Pattern:
 
     def find_all(self, text: str, limit: int) -> list[str]:
         """Return the texts of the matches that do not overlap, at most `limit` unless it is negative."""
-        found: list[str] = []
+        texts: list[str] = []
         place, last_end = 0, -1
-        while place <= len(text) and (limit < 0 or len(found) < limit):
+        while place <= len(text) and (limit < 0 or len(texts) < limit):
             match = self.search(text, place)
             if match is None:
                 break
@@ -77,19 +77,19 @@ class Pattern:
                 meter.make_objects(1)
                 meter.spend(_FOUND)
                 meter.make_text(end - begin)
-                found.append(text[begin:end])
-        return found
+                texts.append(text[begin:end])
+        return texts
 
     def _reads(self, counter: int, character: str) -> bool:
         key = (counter, character)
-        found = self._known.get(key)
-        if found is None:
+        reads = self._known.get(key)
+        if reads is None:
             node = self._nodes[counter]
             assert node is not None, "it reads a character"
-            found = in_class(node, character)
+            reads = in_class(node, character)
             if len(self._known) < max(_KNOWN, 2 * len(self)):
-                self._known[key] = found
-        return found
+                self._known[key] = reads
+        return reads
 
     def _closure(self, threads: list[tuple[int, int]], text: str, place: int) -> list[tuple[int, int]]:
         """Return the threads that read a character or match here, in order of priority."""
@@ -133,8 +133,8 @@ class Pattern:
             case "empty":
                 pass
             case "group" | "sequence":
-                for part in step.parts:
-                    self._emit_step(part)
+                for child in step.parts:
+                    self._emit_step(child)
             case "either":
                 self._emit_either(step)
             case "repeat":
@@ -144,9 +144,9 @@ class Pattern:
 
     def _emit_either(self, step: PatternNode) -> None:
         ends: list[int] = []
-        for part in step.parts[:-1]:
+        for child in step.parts[:-1]:
             split = self._emit(_SPLIT, first=len(self._kinds) + 1)
-            self._emit_step(part)
+            self._emit_step(child)
             ends.append(self._emit(_JUMP))
             self._second[split] = len(self._kinds)
         self._emit_step(step.parts[-1])
@@ -154,13 +154,13 @@ class Pattern:
             self._first[end] = len(self._kinds)
 
     def _emit_repeat(self, step: PatternNode) -> None:
-        (part,) = step.parts
+        (child,) = step.parts
         for _ in range(step.least):
-            self._emit_step(part)
+            self._emit_step(child)
         splits: list[int] = []
         for _ in range(1 if step.most < 0 else step.most - step.least):
             splits.append(self._emit(_SPLIT))
-            self._emit_step(part)
+            self._emit_step(child)
         if step.most < 0:
             self._emit(_JUMP, first=splits[0])
         for split in splits:
@@ -209,8 +209,8 @@ def find_all(text: str, expression: str, limit: int = -1) -> list[object]:
 
 
 def _first(compiled: Pattern, text: str) -> str:
-    found = compiled.search(text)
-    return text[slice(*found)] if found is not None else ""
+    span = compiled.search(text)
+    return text[slice(*span)] if span is not None else ""
 
 
 def _compiled(expression: str, prefix: str) -> Pattern:

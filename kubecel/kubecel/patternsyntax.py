@@ -96,7 +96,7 @@ def _instructions(step: PatternNode) -> int:
 
 
 def _repetitions(step: PatternNode) -> int:
-    inner = max((_repetitions(part) for part in step.parts), default=1)
+    inner = max((_repetitions(child) for child in step.parts), default=1)
     if step.kind != "repeat":
         return inner
     times = step.most if step.most >= 0 else step.least
@@ -127,14 +127,14 @@ class _PatternReader:
         while (sign := self._peek()) and sign not in "|)":
             start = self.place
             if sign in "*+?" or (sign == "{" and self._bounds() is not None):
-                part = self._repeated(parts, start, repeated)
+                repetition = self._repeated(parts, start, repeated)
                 repeated = self._text[start : self.place]
-                parts.append(part)
+                parts.append(repetition)
                 continue
             repeated = ""
-            found = self._one(depth)
-            if found is not None:
-                parts.append(found)
+            item = self._one(depth)
+            if item is not None:
+                parts.append(item)
         return parts[0] if len(parts) == 1 else PatternNode("sequence", tuple(parts)) if parts else _EMPTY
 
     def _repeated(self, parts: list[PatternNode], start: int, before: str) -> PatternNode:
@@ -386,5 +386,7 @@ def in_class(step: PatternNode, character: str) -> bool:
     """Return whether a class has a character."""
     forms = case_forms(character) if step.fold else character
     meter.spend(_LOOKED_UP + len(step.named))
-    found = any(in_ranges(step.ranges, form) for form in forms) or any(each.has(forms) for each in step.named)
-    return found != step.negated
+    inside = any(in_ranges(step.ranges, form) for form in forms) or any(
+        charset.has(forms) for charset in step.named
+    )
+    return inside != step.negated

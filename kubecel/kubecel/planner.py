@@ -99,34 +99,34 @@ class _SelectorPlanner:
         """Return a compiled node."""
         known = self._done.get(id(node))
         if known is not None:
-            found, levels = known
+            planned, levels = known
             self._levels = max(self._levels, levels)
-            return found
+            return planned
         meter.spend(_NODE)
         around, self._levels = self._levels, 0
         match node:
             case Literal():
-                found = _constant(node.value)
+                planned = _constant(node.value)
             case NameNode():
-                found = self._name(node)
+                planned = self._name(node)
             case Select():
-                found = self._select(node)
+                planned = self._select(node)
             case CallNode():
-                found = self._call(node)
+                planned = self._call(node)
             case ListNode():
-                found = self._list(node)
+                planned = self._list(node)
             case MapNode():
-                found = self._map(node)
+                planned = self._map(node)
             case Fold():
-                found = self._fold(node)
+                planned = self._fold(node)
             case _:
                 raise TypeError(node)
         levels = self._levels + 1
         if levels > MAX_LEVELS:
             raise TooDeepError
-        self._done[id(node)] = found, levels
+        self._done[id(node)] = planned, levels
         self._levels = max(around, levels)
-        return found
+        return planned
 
     def _name(self, node: NameNode) -> PlannedNode:
         if node.resolved is not None:
@@ -155,8 +155,8 @@ class _SelectorPlanner:
         return self._of(qualified(base, Qualifier.of_constant(node.field_name, node.optional, node.test)))
 
     def _base(self, node: ExpressionNode) -> Base:
-        found = self.compiled(node)
-        return found.attribute if found.attribute is not None else Base.of_closure(found.run)
+        planned = self.compiled(node)
+        return planned.attribute if planned.attribute is not None else Base.of_closure(planned.run)
 
     def _index(self, node: CallNode) -> PlannedNode:
         base, index = self._base(node.arguments[0]), self.compiled(node.arguments[1])
@@ -179,15 +179,15 @@ class _SelectorPlanner:
                 return self._index(node)
             case "_?_:_":
                 condition = self.compiled(node.arguments[0]).run
-                return self._of(conditional(condition, *(self._base(each) for each in node.arguments[1:])))
+                return self._of(conditional(condition, *(self._base(arg) for arg in node.arguments[1:])))
             case "_&&_" | "_||_":
-                terms = [self.compiled(each).run for each in node.arguments]
+                terms = [self.compiled(arg).run for arg in node.arguments]
                 return PlannedNode(_absorbing(terms, decisive=node.function == "_||_"))
             case "_==_":
-                first, second = (self.compiled(each).run for each in node.arguments)
+                first, second = (self.compiled(arg).run for arg in node.arguments)
                 return PlannedNode(binary(first, second, equal, lambda args, _: costs.equality_cost(*args)))
             case "_!=_":
-                first, second = (self.compiled(each).run for each in node.arguments)
+                first, second = (self.compiled(arg).run for arg in node.arguments)
                 cost = costs.call_cost("_!=_", "not_equals", self._minor)
                 return PlannedNode(binary(first, second, _unequal, cost))
             case "or" | "orValue" if node.target is not None and len(node.arguments) == 1:
@@ -204,13 +204,13 @@ class _SelectorPlanner:
 
         def run(frame: list) -> object:  # type: ignore[type-arg]
             frame[UNCHARGED] += 1
-            found = first(frame)
-            if not isinstance(found, Optional):
+            value = first(frame)
+            if not isinstance(value, Optional):
                 if strict:
                     raise SelectorRuntimeError("no such overload")
-                return found
-            if found.present:
-                return found if whole else found.value
+                return value
+            if value.present:
+                return value if whole else value.value
             return second(frame)
 
         return PlannedNode(run)
@@ -221,7 +221,7 @@ class _SelectorPlanner:
             grown = self._grown(given[0], given[1])
             if grown is not None:
                 return grown
-        arguments = [self.compiled(each) for each in given]
+        arguments = [self.compiled(arg) for arg in given]
         overload = node.overloads[0] if len(node.overloads) == 1 else ""
         cost = costs.call_cost(node.function, overload, self._minor)
         if node.function == "@in" and overload == "in_list" and arguments[1].constant is not None:
@@ -235,16 +235,16 @@ class _SelectorPlanner:
             if self.instructions > MAX_INSTRUCTIONS:
                 raise SelectorCompileError("the regular expressions of the selector are too large")
             if size:
-                return PlannedNode(call([each.run for each in arguments], function, cost))
+                return PlannedNode(call([arg.run for arg in arguments], function, cost))
         elif node.function in _PATTERNED:
             self.reads_patterns = True
         if node.function in CONVERSIONS and len(arguments) == 1 and arguments[0].constant is not None:
             return _converted(function, arguments[0].constant[0])
-        if node.function in _PARSERS and arguments and all(each.constant is not None for each in arguments):
-            found = _evaluated(function, [each.constant[0] for each in arguments if each.constant], cost)
-            if found is not None:
-                return found
-        runs = [each.run for each in arguments]
+        if node.function in _PARSERS and arguments and all(arg.constant is not None for arg in arguments):
+            value = _evaluated(function, [arg.constant[0] for arg in arguments if arg.constant], cost)
+            if value is not None:
+                return value
+        runs = [arg.run for arg in arguments]
         if ends_at_first_error(node.function, overload, self._minor):
             return PlannedNode(call(runs, function, cost))
         match len(runs):
@@ -267,9 +267,9 @@ class _SelectorPlanner:
         )
 
     def _list(self, node: ListNode) -> PlannedNode:
-        elements = [self.compiled(each) for each in node.elements]
+        elements = [self.compiled(element) for element in node.elements]
         optional = [index in node.optional for index in range(len(elements))]
-        run = _list_of([each.run for each in elements], optional)
+        run = _list_of([element.run for element in elements], optional)
         return _folded(run, elements)
 
     def _map(self, node: MapNode) -> PlannedNode:
@@ -315,24 +315,24 @@ def _unequal(first: object, second: object) -> bool:
 
 def _absorbing(terms: list[Runnable], *, decisive: bool) -> Runnable:
     """Return the conjunction (False decides) or disjunction (True decides) of terms, which absorbs errors."""
-    other, more = not decisive, len(terms) // _PLAIN
+    neutral, more = not decisive, len(terms) // _PLAIN
 
     def run(frame: list) -> bool:  # type: ignore[type-arg]
         failed: SelectorRuntimeError | None = None
         frame[UNCHARGED] += more
         for term in terms:
             try:
-                found = term(frame)
+                outcome = term(frame)
             except SelectorRuntimeError as error:
                 failed = failed or error
                 continue
-            if found is decisive:
+            if outcome is decisive:
                 return decisive
-            if found is not other:
+            if outcome is not neutral:
                 failed = failed or SelectorRuntimeError("no such overload")
         if failed is not None:
             raise failed
-        return other
+        return neutral
 
     return run
 
@@ -340,11 +340,11 @@ def _absorbing(terms: list[Runnable], *, decisive: bool) -> Runnable:
 def _not_strictly_false(argument: Runnable) -> Runnable:
     def run(frame: list) -> object:  # type: ignore[type-arg]
         try:
-            found = argument(frame)
+            outcome = argument(frame)
         except SelectorRuntimeError:
-            found = True
+            outcome = True
         frame[COST] += 1
-        return found if isinstance(found, bool) else True
+        return outcome if isinstance(outcome, bool) else True
 
     return run
 
@@ -400,7 +400,7 @@ def _list_of(elements: list[Runnable], optional: list[bool]) -> Runnable:
         try:
             if not some_optional:
                 return [element(frame) for element in elements]
-            found: list[object] = []
+            items: list[object] = []
             for element, may_miss in zip(elements, optional, strict=True):
                 value = element(frame)
                 if may_miss:
@@ -411,8 +411,8 @@ def _list_of(elements: list[Runnable], optional: list[bool]) -> Runnable:
                     if not value.present:
                         continue
                     value = value.value
-                found.append(value)
-            return found
+                items.append(value)
+            return items
         finally:
             frame[COST] += 10
 
@@ -425,7 +425,7 @@ def _map_of(entries: list[tuple[Runnable, Runnable, bool]]) -> Runnable:
     def run(frame: list) -> object:  # type: ignore[type-arg]
         frame[UNCHARGED] += more
         try:
-            found: dict[object, tuple[object, object]] = {}
+            pairs: dict[object, tuple[object, object]] = {}
             for key_run, value_run, may_miss in entries:
                 key, value = key_run(frame), value_run(frame)
                 if may_miss:
@@ -435,13 +435,13 @@ def _map_of(entries: list[tuple[Runnable, Runnable, bool]]) -> Runnable:
                             f" value {verb_v(value)}"
                         )
                     if not value.present:
-                        found.pop(key_of(key), None)
+                        pairs.pop(key_of(key), None)
                         continue
                     value = value.value
                 check_hashable(key)
                 read_key(key)
-                found[key_of(key)] = (key, value)
-            return Map(found)
+                pairs[key_of(key)] = (key, value)
+            return Map(pairs)
         finally:
             frame[COST] += 30
 

@@ -128,7 +128,7 @@ class SelectorProcess:
             invalid = SelectorCompileError(reply.invalid)
             invalid.effort = reply.compiling
             raise invalid
-        return Evaluations([_evaluation(*each) for each in reply.results], reply.compiling)
+        return Evaluations([_evaluation(*result) for result in reply.results], reply.compiling)
 
     def close(self) -> None:
         """End the child."""
@@ -195,10 +195,10 @@ class SelectorProcess:
                     if not unsent:
                         waiting.unregister(target)
                     continue
-                part = os.read(source, 2**16)
-                if not part:
+                chunk = os.read(source, 2**16)
+                if not chunk:
                     raise self._ended(child)
-                received += part
+                received += chunk
                 if len(received) >= _HEADER + int.from_bytes(received[:_HEADER]):
                     return bytes(received[_HEADER:])
         self.close()
@@ -271,8 +271,8 @@ def _reply(request: _EvaluationRequest) -> _EvaluationReply:
     except SelectorCompileError as error:
         return _EvaluationReply(compiling=error.effort, invalid=_error_text(error))
     results = [
-        (each.selected, None if each.error is None else _error_text(each.error), each.cost, each.effort)
-        for each in batch.results
+        (item.selected, None if item.error is None else _error_text(item.error), item.cost, item.effort)
+        for item in batch.results
     ]
     return _EvaluationReply(results, batch.compiling)
 

@@ -49,11 +49,11 @@ class QuantityValue(Opaque):
 
 def read(raw: RawQuantity) -> QuantityValue:
     """Return the quantity of an object of the API. Raises QuantityTextError."""
-    found = scaled_number(raw)
-    number, scale = found.mantissa, found.exponent
-    if not found.small and number and scale <= _LARGEST_POWER:
+    scaled = scaled_number(raw)
+    number, scale = scaled.mantissa, scaled.exponent
+    if not scaled.small and number and scale <= _LARGEST_POWER:
         number, scale = number * 10 ** (scale - _NANO), _NANO
-    return QuantityValue(number, scale, found.small)
+    return QuantityValue(number, scale, scaled.small)
 
 
 def quantity(text: str) -> QuantityValue:
@@ -122,10 +122,10 @@ def is_integer(value: QuantityValue) -> bool:
 
 def as_integer(value: QuantityValue) -> int:
     """Return the whole number."""
-    found = _integer(value)
-    if found is None:
+    whole = _integer(value)
+    if whole is None:
         raise SelectorRuntimeError("cannot convert value to integer")
-    return found
+    return whole
 
 
 def _integer(value: QuantityValue) -> int | None:
@@ -136,26 +136,26 @@ def _shifted(number: int, power: int) -> int | None:
     """Return number * 10^power, or None if it does not fit in 64 bits."""
     if number == 0:
         return 0
-    found: int | None = number * 10**power if power < _INT_DIGITS else None
-    return found if found is not None and -INT_LIMIT <= found < INT_LIMIT else None
+    shifted: int | None = number * 10**power if power < _INT_DIGITS else None
+    return shifted if shifted is not None and -INT_LIMIT <= shifted < INT_LIMIT else None
 
 
 def add(first: QuantityValue, second: QuantityValue | int) -> QuantityValue:
     """Return the sum."""
-    other = _quantity_of(second)
-    found = _small_sum(first, other) if first.small and other.small else None
-    return found or _decimal_sum(first, other)
+    addend = _quantity_of(second)
+    small = _small_sum(first, addend) if first.small and addend.small else None
+    return small or _decimal_sum(first, addend)
 
 
 def subtract(first: QuantityValue, second: QuantityValue | int) -> QuantityValue:
     """Return the difference."""
-    other = _quantity_of(second)
-    found = None
-    if first.small and other.small:
+    subtrahend = _quantity_of(second)
+    small = None
+    if first.small and subtrahend.small:
         # Upstream negates in 64 bits, where the least number is its own opposite.
-        negated = other.number if other.number == -INT_LIMIT else -other.number
-        found = _small_sum(first, replace(other, number=negated))
-    return found or _decimal_sum(first, replace(other, number=-other.number))
+        negated = subtrahend.number if subtrahend.number == -INT_LIMIT else -subtrahend.number
+        small = _small_sum(first, replace(subtrahend, number=negated))
+    return small or _decimal_sum(first, replace(subtrahend, number=-subtrahend.number))
 
 
 def _small_sum(first: QuantityValue, second: QuantityValue) -> QuantityValue | None:

@@ -108,10 +108,10 @@ def _exponent(text: str, suffix: str) -> tuple[int, QuantityFormat]:
 
 def _binary(digits: int, exponent: int, power: int) -> ScaledNumber:
     number = _rounded(ScaledNumber(digits << power, exponent, QuantityFormat.BINARY_SI))
-    one = 10**-number.exponent
-    if number.mantissa > MAX_UNITS * one:
+    unit = 10**-number.exponent
+    if number.mantissa > MAX_UNITS * unit:
         return ScaledNumber(MAX_UNITS, 0, QuantityFormat.BINARY_SI)
-    return number._replace(format=QuantityFormat.DECIMAL_SI) if 0 < number.mantissa < one else number
+    return number._replace(format=QuantityFormat.DECIMAL_SI) if 0 < number.mantissa < unit else number
 
 
 def _rounded(number: ScaledNumber) -> ScaledNumber:

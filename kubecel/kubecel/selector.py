@@ -107,10 +107,10 @@ class CompiledSelector:
 
     def selects(self, driver: str, device: DeviceLike) -> bool:
         """Return whether a device of a driver is selected. Raises SelectorRuntimeError."""
-        found = self.evaluate(prepare_device(driver, device, self._minor))
-        if found.error is not None:
-            raise found.error
-        return found.selected
+        evaluation = self.evaluate(prepare_device(driver, device, self._minor))
+        if evaluation.error is not None:
+            raise evaluation.error
+        return evaluation.selected
 
     def evaluate(self, device: PreparedDevice) -> Evaluation:
         """Return the result for a prepared device with its cost."""
@@ -127,11 +127,11 @@ class CompiledSelector:
     def _evaluated(self, device: Map) -> Evaluation:
         value = with_own_quantities(device) if self._changes else device
         frame: list[object] = [0, 0, value, *(None,) * (self._plan.size - FIRST)]
-        found: object = None
+        result: object = None
         error: SelectorRuntimeError | None = None
         meter.begin()
         try:
-            found = self._plan.run(frame)
+            result = self._plan.run(frame)
         except AbortedError as aborted:
             error = SelectorRuntimeError(str(aborted))
         except SelectorRuntimeError as failure:
@@ -142,11 +142,11 @@ class CompiledSelector:
         effort = max(0, cost + uncharged) + MAX_EFFORT - meter.left
         if cost > COST_LIMIT:
             error = SelectorRuntimeError(EXCEEDED)
-        elif error is None and not isinstance(found, bool):
-            error = _no_bool(found)
+        elif error is None and not isinstance(result, bool):
+            error = _no_bool(result)
         if error is not None:
             return Evaluation(selected=False, error=self._explained(error), cost=cost, effort=effort)
-        return Evaluation(selected=found is True, error=None, cost=cost, effort=effort)
+        return Evaluation(selected=result is True, error=None, cost=cost, effort=effort)
 
     def _explained(self, error: SelectorRuntimeError) -> SelectorRuntimeError:
         """Return an error with the advice that 1.37 adds for a missing key."""
@@ -184,33 +184,33 @@ class SelectorCache:
         """
         key = expression, minor
         with self._lock:
-            found = self._kept.get(key)
-            if found is not None:
+            compiled = self._kept.get(key)
+            if compiled is not None:
                 self._kept.move_to_end(key)
         effort = 0
-        if found is None:
-            found = _on_own_stack(_compiled, expression, minor)
-            effort = found.effort
-            self._keep(key, found)
-        if isinstance(found, SelectorCompileError):
-            error = SelectorCompileError(str(found))
+        if compiled is None:
+            compiled = _on_own_stack(_compiled, expression, minor)
+            effort = compiled.effort
+            self._keep(key, compiled)
+        if isinstance(compiled, SelectorCompileError):
+            error = SelectorCompileError(str(compiled))
             error.effort = effort
             raise error
-        return found, effort
+        return compiled, effort
 
-    def _keep(self, key: tuple[str, int], found: CompiledSelector | SelectorCompileError) -> None:
+    def _keep(self, key: tuple[str, int], compiled: CompiledSelector | SelectorCompileError) -> None:
         with self._lock:
             if key not in self._kept:
-                self.size += _kept_bytes(key, found)
-            self._kept[key] = found
+                self.size += _kept_bytes(key, compiled)
+            self._kept[key] = compiled
             while self.size > self._most:
                 self.size -= _kept_bytes(*self._kept.popitem(last=False))
 
 
-def _kept_bytes(key: tuple[str, int], found: CompiledSelector | SelectorCompileError) -> int:
-    if isinstance(found, CompiledSelector):
-        return found.size
-    return _CHARACTER_BYTES * (len(key[0]) + 10) + len(str(found))
+def _kept_bytes(key: tuple[str, int], compiled: CompiledSelector | SelectorCompileError) -> int:
+    if isinstance(compiled, CompiledSelector):
+        return compiled.size
+    return _CHARACTER_BYTES * (len(key[0]) + 10) + len(str(compiled))
 
 
 _SELECTORS = SelectorCache()

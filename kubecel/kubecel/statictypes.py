@@ -41,8 +41,8 @@ class StaticType:
             if known is None:
                 known = _TYPES[key] = object.__new__(cls)
                 known.kind, known.name, known.parameters = key
-                known.ground = kind != "param" and all(part.ground for part in parameters)
-                known.depth = 1 + max((part.depth for part in parameters), default=0)
+                known.ground = kind != "param" and all(inner.ground for inner in parameters)
+                known.depth = 1 + max((inner.depth for inner in parameters), default=0)
         if known.depth > MAX_TYPE_DEPTH:
             raise CostLimitError
         return known
@@ -135,33 +135,35 @@ def parameter(name: str) -> StaticType:
     return StaticType("param", name)
 
 
-def is_dynamic(found: StaticType) -> bool:
+def is_dynamic(static_type: StaticType) -> bool:
     """Return whether a type is known only at run time."""
-    return found.kind in _DYNAMIC
+    return static_type.kind in _DYNAMIC
 
 
-def without_optional(found: StaticType) -> tuple[StaticType, bool]:
+def without_optional(static_type: StaticType) -> tuple[StaticType, bool]:
     """Return the type of an optional's value, and whether the type is optional."""
-    if found.name == "optional_type" and found.kind == "opaque":
-        return (found.parameters[0] if found.parameters else DYN), True
-    return found, False
+    if static_type.name == "optional_type" and static_type.kind == "opaque":
+        return (static_type.parameters[0] if static_type.parameters else DYN), True
+    return static_type, False
 
 
-def checker_text(found: StaticType) -> str:
+def checker_text(static_type: StaticType) -> str:
     """Return the text of a type in an error of the checker."""
-    return _limited_text(found, _SHOWN)
+    return _limited_text(static_type, _SHOWN)
 
 
-def type_text(found: StaticType) -> str:
+def type_text(static_type: StaticType) -> str:
     """Return the text of a type in the error about the type of an expression."""
-    return _limited_text(found, {"param": f"<{found.name}>"} if found.kind == "param" else {})
+    return _limited_text(
+        static_type, {"param": f"<{static_type.name}>"} if static_type.kind == "param" else {}
+    )
 
 
-def _limited_text(found: StaticType, shown: dict[str, str]) -> str:
+def _limited_text(static_type: StaticType, shown: dict[str, str]) -> str:
     """Return the text of a type, which is cut while it is built."""
     texts: list[str] = []
     length = 0
-    waiting: list[StaticType | str] = [found]
+    waiting: list[StaticType | str] = [static_type]
     while waiting and length <= MAX_TYPE_TEXT:
         part = waiting.pop()
         if isinstance(part, str):
@@ -185,28 +187,32 @@ def signature_text(arguments: list[StaticType], *, member: bool) -> str:
     return f"{texts[0]}.({', '.join(texts[1:])})" if member else f"({', '.join(texts)})"
 
 
-def substituted(known: Substitutions, found: StaticType, *, to_dyn: bool = False) -> StaticType:
+def substituted(known: Substitutions, static_type: StaticType, *, to_dyn: bool = False) -> StaticType:
     """Return a type with its known parameters replaced; the others become dyn if asked."""
-    return found if found.ground else _substituted(known, found, to_dyn, {}, 0)
+    return static_type if static_type.ground else _substituted(known, static_type, to_dyn, {}, 0)
 
 
 def _substituted(
-    known: Substitutions, found: StaticType, to_dyn: bool, done: dict[StaticType, StaticType], depth: int
+    known: Substitutions,
+    static_type: StaticType,
+    to_dyn: bool,
+    done: dict[StaticType, StaticType],
+    depth: int,
 ) -> StaticType:
     _bounded(depth)
-    result = found if found.ground else done.get(found)
+    result = static_type if static_type.ground else done.get(static_type)
     if result is None:
-        if found.kind == "param":
-            replacement = known.type_of_parameter(found.name) or (DYN if to_dyn else None)
-            result = found
+        if static_type.kind == "param":
+            replacement = known.type_of_parameter(static_type.name) or (DYN if to_dyn else None)
+            result = static_type
             if replacement is not None:
                 result = _substituted(known, replacement, to_dyn, done, depth + 1)
         else:
             parts: tuple[StaticType, ...] = ()
-            for part in found.parameters:
-                parts += (_substituted(known, part, to_dyn, done, depth + 1),)
-            result = StaticType(found.kind, found.name, parts)
-        done[found] = result
+            for inner in static_type.parameters:
+                parts += (_substituted(known, inner, to_dyn, done, depth + 1),)
+            result = StaticType(static_type.kind, static_type.name, parts)
+        done[static_type] = result
     return result
 
 
@@ -290,14 +296,14 @@ def _independent(known: Substitutions, target: StaticType, within: StaticType) -
     """Return whether a parameter does not occur in a type."""
     waiting, seen = [within], {within}
     while waiting:
-        part = waiting.pop()
+        static_type = waiting.pop()
         meter.spend(1)
-        if part is target:
+        if static_type is target:
             return False
-        held = known.type_of_parameter(part.name) if part.kind == "param" else None
-        inner = {*part.parameters, *(() if held is None else (held,))} - seen
+        held = known.type_of_parameter(static_type.name) if static_type.kind == "param" else None
+        inner = {*static_type.parameters, *(() if held is None else (held,))} - seen
         seen |= inner
-        waiting += [each for each in inner if not each.ground]
+        waiting += [nested for nested in inner if not nested.ground]
     return True
 
 
@@ -305,13 +311,13 @@ def _less_specific(first: StaticType, second: StaticType) -> bool:
     waiting = [(first, second)]
     seen = set(waiting)
     while waiting:
-        one, other = waiting.pop()
+        left, right = waiting.pop()
         meter.spend(1)
-        if one is other or is_dynamic(one) or one.kind == "param" or one.kind == other.kind == "type":
+        if left is right or is_dynamic(left) or left.kind == "param" or left.kind == right.kind == "type":
             continue
-        if is_dynamic(other) or other.kind == "param" or not _alike(one, other):
+        if is_dynamic(right) or right.kind == "param" or not _alike(left, right):
             return False
-        pairs = set(zip(one.parameters, other.parameters, strict=True)) - seen
+        pairs = set(zip(left.parameters, right.parameters, strict=True)) - seen
         seen |= pairs
         waiting += pairs
     return True

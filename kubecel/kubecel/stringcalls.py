@@ -30,20 +30,20 @@ def _text_pair(first: object, second: object) -> tuple[str, str]:
     return first, second
 
 
-def _searched(text: str, part: str) -> str:
-    """Count a search, and return the text, longer if Python's search for the part would not be linear."""
+def _searched(text: str, substr: str) -> str:
+    """Count a search, and return the text, longer if Python's search for it would not be linear."""
     length = len(text)
-    if len(part) >= _SHORT_PART:
-        length = max(_LONG_TEXT, length) + 3 * len(part)
+    if len(substr) >= _SHORT_PART:
+        length = max(_LONG_TEXT, length) + 3 * len(substr)
     if length > SEARCHED:
         meter.spend(length // SEARCHED)
     return text.ljust(length, "\0")
 
 
-def _index(text: str, part: str, start: int = 0) -> int:
-    """Return the first place of a part, from a start, or -1."""
-    place = _searched(text, part).find(part, start)
-    return place if place <= len(text) - len(part) else -1
+def _index(text: str, substr: str, start: int = 0) -> int:
+    """Return the first place of a substring, from a start, or -1."""
+    place = _searched(text, substr).find(substr, start)
+    return place if place <= len(text) - len(substr) else -1
 
 
 def _parts(text: str, separator: str, count: int) -> list[str]:
@@ -58,22 +58,22 @@ def _parts(text: str, separator: str, count: int) -> list[str]:
     return [*parts, text[start:]]
 
 
-def contains(text: object, part: object) -> bool:
+def contains(text: object, substr: object) -> bool:
     """Return whether a text contains another."""
-    whole, inner = _text_pair(text, part)
+    whole, inner = _text_pair(text, substr)
     return _index(whole, inner) >= 0
 
 
-def starts_with(text: object, part: object) -> bool:
+def starts_with(text: object, prefix: object) -> bool:
     """Return whether a text starts with another."""
-    whole, start = _text_pair(text, part)
+    whole, start = _text_pair(text, prefix)
     meter.spend(len(start) // COPIED)
     return whole.startswith(start)
 
 
-def ends_with(text: object, part: object) -> bool:
+def ends_with(text: object, suffix: object) -> bool:
     """Return whether a text ends with another."""
-    whole, end = _text_pair(text, part)
+    whole, end = _text_pair(text, suffix)
     meter.spend(len(end) // COPIED)
     return whole.endswith(end)
 
@@ -85,38 +85,38 @@ def char_at(text: str, index: int) -> str:
     return text[index : index + 1]
 
 
-def index_of_37(text: str, part: str, offset: int = 0) -> int:
+def index_of_37(text: str, substr: str, offset: int = 0) -> int:
     """Return the first index of a text at or after an offset, or -1."""
     if offset < 0:
         raise _out_of_range(offset)
-    if not part:
+    if not substr:
         return min(offset, len(text))
-    return _index(text, part, offset)
+    return _index(text, substr, offset)
 
 
-def index_of_36(text: str, part: str, offset: int = 0) -> int:
+def index_of_36(text: str, substr: str, offset: int = 0) -> int:
     """Return the first index as 1.36 does: an empty text is at any offset."""
-    return offset if not part else index_of_37(text, part, offset)
+    return offset if not substr else index_of_37(text, substr, offset)
 
 
-def last_index_of_37(text: str, part: str, offset: int | None = None) -> int:
+def last_index_of_37(text: str, substr: str, offset: int | None = None) -> int:
     """Return the last index of a text at or before an offset, or -1."""
     if offset is not None and offset < 0:
         raise _out_of_range(offset)
-    if not part:
+    if not substr:
         return len(text) if offset is None else min(offset, len(text))
     if offset is not None and offset >= len(text):
         return -1
-    end = len(text) if offset is None else min(offset + len(part), len(text))
+    end = len(text) if offset is None else min(offset + len(substr), len(text))
     # Python's search from the end is quadratic, so the texts are reversed.
-    meter.spend((len(text) + len(part)) // SEARCHED)
-    place = _index(text[:end][::-1], part[::-1])
-    return place if place < 0 else end - place - len(part)
+    meter.spend((len(text) + len(substr)) // SEARCHED)
+    place = _index(text[:end][::-1], substr[::-1])
+    return place if place < 0 else end - place - len(substr)
 
 
-def last_index_of_36(text: str, part: str, offset: int | None = None) -> int:
+def last_index_of_36(text: str, substr: str, offset: int | None = None) -> int:
     """Return the last index as 1.36 does: an empty text is at any offset."""
-    return offset if not part and offset is not None else last_index_of_37(text, part, offset)
+    return offset if not substr and offset is not None else last_index_of_37(text, substr, offset)
 
 
 def _copied(text: str) -> None:

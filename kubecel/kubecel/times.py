@@ -54,7 +54,7 @@ def parse_timestamp(text: str) -> Timestamp | None:
     match = _STAMP.fullmatch(text)
     if match is None:
         return None
-    year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
+    year, month, day, hour, minute, second = (int(field) for field in match.groups()[:6])
     zone = match[8]
     offset = 0
     if zone != "Z":
@@ -63,10 +63,10 @@ def parse_timestamp(text: str) -> Timestamp | None:
             return None
         offset = (hours * 60 + minutes) * 60 * (-1 if zone[0] == "-" else 1)
     try:
-        found = datetime(max(year, 1), month, day, hour, minute, second, tzinfo=UTC)
+        moment = datetime(max(year, 1), month, day, hour, minute, second, tzinfo=UTC)
     except ValueError:
         return None
-    seconds = round((found - _EPOCH).total_seconds()) - offset
+    seconds = round((moment - _EPOCH).total_seconds()) - offset
     if year == 0:
         seconds -= 366 * 86400
     fraction = int((match[7] or "0")[:9].ljust(9, "0"))
@@ -108,12 +108,12 @@ def _zone(text: str, minor: int) -> timezone | ZoneInfo:
         except (OSError, ValueError, KeyError):
             raise SelectorRuntimeError(f"unknown time zone {text}") from None
     numbers = []
-    for part in (hours, minutes):
-        if not re.fullmatch(r"[+-]?[0-9]+", part):
-            raise SelectorRuntimeError(f'strconv.Atoi: parsing "{part}": invalid syntax')
-        if len(part) > _MAX_DIGITS:
-            raise SelectorRuntimeError(f'strconv.Atoi: parsing "{part}": value out of range')
-        numbers.append(int(part))
+    for number in (hours, minutes):
+        if not re.fullmatch(r"[+-]?[0-9]+", number):
+            raise SelectorRuntimeError(f'strconv.Atoi: parsing "{number}": invalid syntax')
+        if len(number) > _MAX_DIGITS:
+            raise SelectorRuntimeError(f'strconv.Atoi: parsing "{number}": value out of range')
+        numbers.append(int(number))
     if minor >= 37 and not 0 <= numbers[1] <= 59:
         raise SelectorRuntimeError(f"timezone offset minutes out of range [0, 59]: {text}")
     offset = numbers[0] * 60 + (-numbers[1] if text[0] == "-" else numbers[1])
@@ -146,8 +146,8 @@ PARTS = (*_PARTS, "getMilliseconds")
 def part(name: str, minor: int, value: Timestamp | Duration, zone: str = "UTC") -> int:
     """Return a part of an instant in a time zone, or a duration in a unit, rounded towards zero."""
     if isinstance(value, Duration):
-        found = abs(value.nanos) // _SPANS[name]
-        return -found if value.nanos < 0 else found
+        units = abs(value.nanos) // _SPANS[name]
+        return -units if value.nanos < 0 else units
     if name == "getMilliseconds":
         return value.nanos % _SECOND // 10**6
     return int(_PARTS[name](_moment(value, _zone(zone, minor))))

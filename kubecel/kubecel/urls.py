@@ -62,13 +62,13 @@ class UrlParts(NamedTuple):
     def query_values(self) -> dict[str, list[str]]:
         """Return the parameters; those that cannot be read are left out."""
         meter.spend(len(self.query) // READ)
-        found: dict[str, list[str]] = {}
-        for part in self.query.split("&"):
-            if not part or ";" in part or _PERCENT.search(part):
+        parameters: dict[str, list[str]] = {}
+        for pair in self.query.split("&"):
+            if not pair or ";" in pair or _PERCENT.search(pair):
                 continue
-            key, _, value = part.partition("=")
-            found.setdefault(unquote_plus(key), []).append(unquote_plus(value))
-        return found
+            key, _, value = pair.partition("=")
+            parameters.setdefault(unquote_plus(key), []).append(unquote_plus(value))
+        return parameters
 
 
 def parse_url(text: str) -> UrlParts:

@@ -91,8 +91,8 @@ class Map:
 
     def lookup(self, key: object) -> object:
         """Return the value of a key, or ABSENT."""
-        found = self.entries.get(key_of(key))
-        return ABSENT if found is None else found[1]
+        entry = self.entries.get(key_of(key))
+        return ABSENT if entry is None else entry[1]
 
     def has(self, key: object) -> bool:
         """Return whether the map has a key, as the operator `in` sees it. Raises AbortedError as upstream."""
@@ -130,8 +130,8 @@ class DomainMap(TextMap):
 
     def lookup(self, key: object) -> object:
         """Return the map of a domain."""
-        found = self.entries.get(key) if type(key) is str else None
-        return _EMPTY if found is None else found[1]
+        entry = self.entries.get(key) if type(key) is str else None
+        return _EMPTY if entry is None else entry[1]
 
 
 _UNHASHABLE = {
@@ -185,8 +185,8 @@ _TYPE_NAMES: dict[type, str] = {
 
 def type_name(value: object) -> str:
     """Return the name of a value's type at run time."""
-    found = _TYPE_NAMES.get(type(value))
-    return found if found is not None else value.type_name  # type: ignore[attr-defined]
+    name = _TYPE_NAMES.get(type(value))
+    return name if name is not None else value.type_name  # type: ignore[attr-defined]
 
 
 NUMBER_TYPES = frozenset({int, Uint, float})
@@ -232,19 +232,19 @@ def _same_parts(first: object, second: object) -> bool:
     # With each pair: whether it is in a list or a map.
     waiting = [(first, second, False)]
     while waiting:
-        one, other, inner = waiting.pop()
+        left, right, inner = waiting.pop()
         meter.spend(3)
-        if type(one) is list and type(other) is list and len(one) == len(other):
-            meter.make_items(len(one))
-            waiting.extend((a, b, True) for a, b in zip(one, other, strict=True))
-        elif isinstance(one, Map) and isinstance(other, Map) and len(one) == len(other):
-            meter.make_items(len(one))
-            waiting.extend((value, other.lookup(key), True) for key, value in one.entries.values())
-        elif type(one) is Optional and type(other) is Optional and one.present and other.present:
-            waiting.append((one.value, other.value, inner))
+        if type(left) is list and type(right) is list and len(left) == len(right):
+            meter.make_items(len(left))
+            waiting.extend((a, b, True) for a, b in zip(left, right, strict=True))
+        elif isinstance(left, Map) and isinstance(right, Map) and len(left) == len(right):
+            meter.make_items(len(left))
+            waiting.extend((value, right.lookup(key), True) for key, value in left.entries.values())
+        elif type(left) is Optional and type(right) is Optional and left.present and right.present:
+            waiting.append((left.value, right.value, inner))
         else:
             try:
-                if not _same_leaf(one, other):
+                if not _same_leaf(left, right):
                     return False
             except SelectorRuntimeError:
                 # Upstream takes two items for different only if the comparison says so.

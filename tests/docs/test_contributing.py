@@ -5,12 +5,18 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.support import expand as files
 from tests.support.audit.builders import cluster, findings, priority_class
 from tests.support.docs.pages import ROOT
 
+from podium.answers.expansion import added
+from podium.api.podkinds import custom
+from podium.api.podkinds import table as podkinds_table
+from podium.api.reads import Kind, Read
 from podium.audit import table
 from podium.audit.table import AuditCheck
 from podium.cli import main
+from podium.rules.owners import makes_pods
 
 _TEXT = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 
@@ -35,6 +41,26 @@ def test_the_rule_of_the_page_finds_a_short_name(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("podium.audit.table.RULES", (*table.RULES, rule), raising=False)
     found = findings(rule.id, cluster(priority_class("a", 1), priority_class("gold", 2)))
     assert [each.object.name for each in found] == ["a"]
+
+
+def test_the_kind_of_the_page_is_planned_and_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row alone is enough for `whatif --add` and the rules."""
+    row = _example("Add a kind that creates pods")["KIND"]
+    monkeypatch.setitem(custom._ROWS, row.api_kind, row)
+    monkeypatch.setitem(podkinds_table.OWNER_KINDS, row.api_kind, row)
+    read = Read(Kind.OWNER, row.type, row.plural, row.type.neutral)
+    monkeypatch.setitem(added._READS, row.api_kind, read)
+    spec = {"workers": {"replicas": 2, "template": files.template()}}
+    simulation = files.made(row.api_version, row.kind, "flow", spec)
+    (label,) = row.groups
+    created = files.pods(files.add(files.cluster(), simulation))
+    assert {name: pod.metadata.labels for name, pod in created.items()} == {
+        f"flow-worker-{index}": {label.key: "flow"} for index in range(2)
+    }
+    assert makes_pods(simulation)
+    paused = files.made(row.api_version, row.kind, "flow", {**spec, "paused": True})
+    (problem,) = files.add(files.cluster(), paused, files.pod()).unplanned.values()
+    assert "spec.paused: it is suspended" in problem
 
 
 def test_the_command_of_the_page_runs() -> None:

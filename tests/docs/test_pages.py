@@ -94,7 +94,7 @@ def cluster() -> Iterator[Server]:
 def test_readme(page_run: PageRun, bare: Server) -> None:
     """The condition of the running gang names its preemptor, with kube-scheduler's message."""
     page_run.at(bare)
-    page_run.until("export")
+    page_run.until("export KUBECONFIG")
     assert "preempting to accommodate a higher priority podgroup (UID " in page_run.next()
     page_run.rest()
 

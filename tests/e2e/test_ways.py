@@ -25,6 +25,8 @@ pytestmark = pytest.mark.e2e
 
 _RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
 _PARTS = "app.kubernetes.io/part-of=podium"
+# Seconds between writes: a test takes minutes, and all of its groups are released at the end.
+_PAUSE = 1.0
 _SPARED = "--selector=app.kubernetes.io/component!=data"
 
 
@@ -74,7 +76,7 @@ def test_an_installation_by_kubectl_comes_and_goes(bare: Nodes) -> None:
     before = settled(bare.server)
     apply(bare.server, documents(IMAGE))
     until(lambda: bare.server.request("GET", GROUPS)[0] == 200, "groups are served")
-    with writing(bare.server):
+    with writing(bare.server, _PAUSE):
         _assert_whole(bare)
         apply(bare.server, documents(IMAGE))
         apply(bare.server, documents(NEXT_IMAGE))
@@ -109,7 +111,7 @@ def test_a_release_of_helm_comes_and_goes(bare: Nodes, tmp_path: Path) -> None:
     values = ("--set=scheduler.enabled=true", "--wait", "--timeout=4m")
     run = partial(helm, bare.server, tmp_path)
     run("install", "podium", str(CHART), "--set=image.tag=dev", *values)
-    with writing(bare.server):
+    with writing(bare.server, _PAUSE):
         _assert_whole(bare)
         run("upgrade", "podium", str(CHART), "--set=image.tag=next", *values)
         _assert_whole(bare)

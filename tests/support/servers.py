@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,7 @@ from tools.devcluster.controlplane import cluster as local
 from tools.devcluster.controlplane import process, programs
 from tools.devcluster.controlplane.client import Client
 from tools.devcluster.controlplane.components import ClusterSettings, names
-from tools.devcluster.controlplane.releases import NEWEST, RELEASES, Release
+from tools.devcluster.controlplane.releases import BUILDABLE, NEWEST, RELEASES, Release
 from tools.devcluster.controlplane.state import Access, access, load
 
 # The fixtures that are servers, and the minors that each may start.
@@ -59,11 +59,24 @@ def in_turn(module: str) -> tuple[str, ...]:
     The run's seed and the name of their module decide, so each run has some modules with each minor,
     and xdist's workers agree. Without a seed it is the newest minor.
     """
-    minors = tuple(RELEASES)
-    seed = os.environ.get("PODIUM_SEED")
+    return _drawn(f" {module}", RELEASES, RELEASES)
+
+
+def of_run(minors: Collection[str] = BUILDABLE) -> tuple[str, ...]:
+    """Return the minors for tests that know unreleased minors too: one of `minors`, all of them at length.
+
+    All modules of a run draw the same minor, so most runs build no further control plane. Without a seed it
+    is the newest released minor.
+    """
+    return _drawn("", BUILDABLE, minors)
+
+
+def _drawn(salt: str, among: Collection[str], known: Collection[str]) -> tuple[str, ...]:
     if FULL:
-        return minors
-    return (random.Random(f"{seed} {module}").choice(minors) if seed else NEWEST.minor,)
+        return tuple(known)
+    seed = os.environ.get("PODIUM_SEED")
+    minor = random.Random(f"{seed}{salt}").choice(tuple(among)) if seed else NEWEST.minor
+    return (minor if minor in known else NEWEST.minor,)
 
 
 @dataclass(frozen=True)
@@ -261,17 +274,27 @@ def uses(items: Iterable[pytest.Item]) -> set[str]:
     return {name for item in items for name in getattr(item, "fixturenames", ())}.intersection(_SERVERS)
 
 
+def _parameters(items: Iterable[pytest.Item]) -> set[str]:
+    """Return the minors that are parameters of server tests, which may start exclusive servers."""
+    calls = [
+        item.callspec for item in items if item.get_closest_marker("server") and hasattr(item, "callspec")
+    ]
+    values = [value for call in calls for value in call.params.values()]
+    return {value for value in values if isinstance(value, str) and value in BUILDABLE}
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Build the programs that the collected tests need before the first test, outside its timeout."""
     used = uses(session.items)
-    if session.config.option.collectonly or not used:
+    minors = {minor for name in used for minor in _SERVERS[name]} | _parameters(session.items)
+    if session.config.option.collectonly or not minors:
         return
     capture = session.config.pluginmanager.getplugin("capturemanager")
     assert capture is not None
     needed = names(controllers=any(name.startswith("cluster") for name in used))
     with capture.global_and_fixture_disabled():
-        for minor in sorted({minor for name in used for minor in _SERVERS[name]}):
-            programs.find(RELEASES[minor], (*needed, "kubectl"), os.environ, sys.stderr)
+        for minor in sorted(minors):
+            programs.find(BUILDABLE[minor], (*needed, "kubectl"), os.environ, sys.stderr)
 
 
 def _take_down_abandoned() -> None:

@@ -42,22 +42,22 @@ LINTERS = (
 
 def modules() -> dict[str, Path]:
     """Return each Python file by its module name."""
-    found = {}
-    for base in (*(ROOT / each for each in ROOTS), ROOT):
+    paths = {}
+    for base in (*(ROOT / root for root in ROOTS), ROOT):
         for folder in ("podium", "kubecel") if base != ROOT else ("tests", "tools", "bench"):
             for path in (base / folder).rglob("*.py"):
                 parts = path.relative_to(base).with_suffix("").parts
-                found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+                paths[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return paths
 
 
 def imports(path: Path, known: Mapping[str, Path]) -> Iterator[str]:
     """Yield the modules of this repository that a file imports, anywhere in its text."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
-            names = [each.name for each in node.names]
+            names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names = [node.module, *(f"{node.module}.{each.name}" for each in node.names)]
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in known:
             # Commands and parts of the scheduler are imported by name.
             names = [node.value]
@@ -75,11 +75,11 @@ def changed(since: str) -> list[str]:
 @functools.cache
 def importers() -> Mapping[str, set[str]]:
     """Return the modules that import each module."""
-    known, found = modules(), dict[str, set[str]]()
+    known, by_module = modules(), dict[str, set[str]]()
     for name, path in known.items():
-        for each in imports(path, known):
-            found.setdefault(each, set()).add(name)
-    return found
+        for imported in imports(path, known):
+            by_module.setdefault(imported, set()).add(name)
+    return by_module
 
 
 def affected(paths: Iterable[str]) -> list[str]:
@@ -95,23 +95,23 @@ def affected(paths: Iterable[str]) -> list[str]:
     distance = {by_path[path]: 0 for path in paths if path in by_path}
     if any(path in EVERYTHING for path in paths):
         distance |= dict.fromkeys(tests, 9)
-    others = [path for path in paths if path not in by_path]
-    if others:
+    unimported = [path for path in paths if path not in by_path]
+    if unimported:
         for name, path in tests.items():
             text = path.read_text("utf-8")
-            if any(other in text or Path(other).name in text for other in others):
+            if any(file in text or Path(file).name in text for file in unimported):
                 distance.setdefault(name, 1)
-        if any(other.endswith(".md") for other in others):
+        if any(file.endswith(".md") for file in unimported):
             distance |= {name: 1 for name in tests if name.startswith("tests.docs.")}
     queue = deque(sorted(distance, key=distance.__getitem__))
     while queue:
         name = queue.popleft()
-        for each in importers().get(name, ()):
-            if each not in distance:
-                distance[each] = distance[name] + 1
-                queue.append(each)
+        for importer in importers().get(name, ()):
+            if importer not in distance:
+                distance[importer] = distance[name] + 1
+                queue.append(importer)
     # A conftest applies to the tests of its folder without an import.
-    for name in [each for each in distance if each.endswith(".conftest")]:
+    for name in [conftest for conftest in distance if conftest.endswith(".conftest")]:
         folder = name.removesuffix("conftest")
         for test in tests:
             if test.startswith(folder):
@@ -129,11 +129,14 @@ def main() -> int:
     begun = time.monotonic()
     tests = affected(changed(chosen.since))
     if chosen.list:
-        sys.stdout.write("".join(f"{each}\n" for each in tests))
+        sys.stdout.write("".join(f"{path}\n" for path in tests))
         return 0
     types = subprocess.Popen([BIN / "mypy", "--no-error-summary"], cwd=ROOT)
     pytest = _pytest(tests[:FILES], begun + SECONDS) if tests else None
-    codes = [subprocess.run([BIN / each[0], *each[1:]], cwd=ROOT, check=False).returncode for each in LINTERS]
+    codes = [
+        subprocess.run([BIN / command[0], *command[1:]], cwd=ROOT, check=False).returncode
+        for command in LINTERS
+    ]
     if pytest is not None:
         pytest.wait()
         # 5: every test of the files needs a server.

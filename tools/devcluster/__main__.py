@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 from tools.devcluster.controlplane import cluster, folders, programs
 from tools.devcluster.controlplane.programs import PROGRAMS
-from tools.devcluster.controlplane.releases import NEWEST, RELEASES
+from tools.devcluster.controlplane.releases import BUILDABLE, NEWEST, RELEASES
 from tools.devcluster.controlplane.state import ControlPlaneState, access, load
 from tools.devcluster.realnode import cluster as real
 from tools.devcluster.realnode import entry, requirements
@@ -39,7 +39,7 @@ name_option = click.option(
     "--name", default=DEFAULT_NAME, show_default=True, callback=_name, help="Name of the cluster."
 )
 kubernetes_option = click.option(
-    "--kubernetes", type=click.Choice(list(RELEASES)), help=f"Kubernetes minor.  [default: {NEWEST.minor}]"
+    "--kubernetes", type=click.Choice(list(BUILDABLE)), help=f"Kubernetes minor.  [default: {NEWEST.minor}]"
 )
 
 
@@ -80,17 +80,17 @@ def up(
     """
     folder = folders.clusters() / name
     before = time.monotonic()
-    wanted = cluster.WantedCluster(kubernetes=kubernetes, workload_api=workload_api)
+    requested = cluster.WantedCluster(kubernetes=kubernetes, workload_api=workload_api)
     if is_real:
         if nodes is not None and not 1 <= nodes <= real.MOST_NODES:
             raise click.UsageError(f"--nodes with --real is 1 to {real.MOST_NODES}")
-        state, started = real.up(folder, wanted._replace(real_nodes=nodes), os.environ, sys.stderr)
+        state, started = real.up(folder, requested._replace(real_nodes=nodes), os.environ, sys.stderr)
     else:
-        state, started = cluster.up(folder, wanted._replace(nodes=nodes), os.environ, sys.stderr)
-    what = f"cluster {name}: Kubernetes {state.settings.release.version}"
+        state, started = cluster.up(folder, requested._replace(nodes=nodes), os.environ, sys.stderr)
+    title = f"cluster {name}: Kubernetes {state.settings.release.version}"
     without = "" if state.settings.workload_api else " without the Workload API"
     how = f"is ready after {time.monotonic() - before:.0f} s" if started else "is already running"
-    say(f"{what}{without} {how}. To stop it: `make cluster-down NAME={name}`")
+    say(f"{title}{without} {how}. To stop it: `make cluster-down NAME={name}`")
     click.echo(access(folder, state.settings).kubeconfig)
 
 
@@ -118,13 +118,13 @@ def status() -> None:
 
 
 @command.command()
-@kubernetes_option
+@click.argument("minors", nargs=-1, type=click.Choice(list(BUILDABLE)))
 @click.option("--real", "is_real", is_flag=True, help="Also build the programs of real nodes (Linux, root).")
-def build(kubernetes: str | None, is_real: bool) -> None:
-    """Build a cluster's programs, by default for every minor, and print their folder."""
-    for release in [RELEASES[kubernetes]] if kubernetes else RELEASES.values():
-        found = programs.find(release, PROGRAMS, os.environ, sys.stderr)
-        click.echo(found["kube-apiserver"].parent)
+def build(minors: tuple[str, ...], is_real: bool) -> None:
+    """Build a cluster's programs, by default for every released minor, and print their folders."""
+    for release in [BUILDABLE[minor] for minor in minors or RELEASES]:
+        paths = programs.find(release, PROGRAMS, os.environ, sys.stderr)
+        click.echo(paths["kube-apiserver"].parent)
         if is_real:
             requirements.check()
             click.echo(node_programs.find(release, os.environ, sys.stderr).kubernetes)

@@ -17,8 +17,8 @@ def _placed(made: Callable[[], str], text: str) -> str:
 
     Raises ValueError if it has no mark, or several.
     """
-    part = f"\n{_linked(made())}\n"
-    written, count = _PLACE.subn(lambda _: part, text)
+    section = f"\n{_linked(made())}\n"
+    written, count = _PLACE.subn(lambda _: section, text)
     if count != 1:
         raise ValueError(f"{count} places between <!-- generated --> and <!-- end -->; one is wanted")
     return written

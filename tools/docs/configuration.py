@@ -49,6 +49,7 @@ ENVIRONMENT = {
     "KUBERNETES_SERVICE_HOST": "set in a pod: its service account is used where no kubeconfig is named",
     "POD_NAME": "the name of a replica in its Lease and its log; else the host's name",
     "POD_IP": "the address at which other replicas of the webhook reach this one",
+    "FORCE_COLOR": "if it is not empty, colours without a terminal too, as in CI logs; `NO_COLOR` wins",
     "NO_COLOR": "if it is not empty, no colours",
     "TERM": "`dumb`: neither colours nor the terminal's width",
 }
@@ -67,7 +68,7 @@ def reference() -> str:
 
     Raises ValueError for a field without a description.
     """
-    parts = [*(_file(each) for each in FILES), *(_options(name) for name in PROCESSES), *_keys()]
+    parts = [*(_file(file) for file in FILES), *(_options(name) for name in PROCESSES), *_keys()]
     return "\n".join([*parts, _environment()])
 
 
@@ -85,10 +86,10 @@ def _file(file: File) -> str:
 def _fields(model: type[Strict], prefix: str) -> Iterator[str]:
     schema = model.model_json_schema()
     words = fields(model)
-    for name, each in schema["properties"].items():
+    for name, field in schema["properties"].items():
         if name not in ENVELOPE:
-            default = f"`{json.dumps(each['default'])}`" if "default" in each else "required"
-            value = _value(each, schema.get("$defs", {}))
+            default = f"`{json.dumps(field['default'])}`" if "default" in field else "required"
+            value = _value(field, schema.get("$defs", {}))
             yield f"| `{prefix}{name}` | {value} | {default} | {words[name]} |\n"
 
 
@@ -97,9 +98,9 @@ def _value(schema: Mapping[str, Any], known: Mapping[str, Any]) -> str:
     if "$ref" in schema:
         return _value(known[schema["$ref"].rpartition("/")[2]], known)
     if "anyOf" in schema:
-        return " or ".join(_value(each, known) for each in schema["anyOf"])
+        return " or ".join(_value(option, known) for option in schema["anyOf"])
     if "enum" in schema:
-        return ", ".join(f"`{each}`" for each in schema["enum"])
+        return ", ".join(f"`{value}`" for value in schema["enum"])
     kind = schema.get("type", "text")
     if kind == "array":
         return f"list of {_value(schema['items'], known)}"
@@ -114,7 +115,7 @@ def _value(schema: Mapping[str, Any], known: Mapping[str, Any]) -> str:
 def _options(name: str) -> str:
     command = podium.get_command(click.Context(podium), name)
     assert command is not None
-    rows = "".join(_option(each) for each in command.params if isinstance(each, click.Option))
+    rows = "".join(_option(option) for option in command.params if isinstance(option, click.Option))
     return f"### podium {name}\n\n| Option | Default | Meaning |\n|---|---|---|\n{rows}"
 
 
@@ -128,27 +129,27 @@ def _option(option: click.Option) -> str:
 
 def label_keys() -> list[Constant]:
     """Return the keys of labels, annotations and finalizers in the code, each once."""
-    found = {
-        each.value: each
+    by_key = {
+        constant.value: constant
         for module, source in modules()
-        for each in constants(module, source)
-        if isinstance(each.value, str) and KEY.fullmatch(each.value) and each.value not in OTHERS
+        for constant in constants(module, source)
+        if isinstance(constant.value, str) and KEY.fullmatch(constant.value) and constant.value not in OTHERS
     }
-    return [found[key] for key in sorted(found)]
+    return [by_key[key] for key in sorted(by_key)]
 
 
 def _keys() -> Iterator[str]:
-    own = [each for each in label_keys() if OWN in each.value]
-    others = [each for each in label_keys() if each not in own]
+    own = [constant for constant in label_keys() if OWN in constant.value]
+    foreign = [constant for constant in label_keys() if constant not in own]
     for title, some in (
         ("Labels, annotations and finalizers of Podium", own),
-        ("Those of other projects that Podium reads", others),
+        ("Those of other projects that Podium reads", foreign),
     ):
         rows = ""
-        for each in some:
-            if not each.says:
-                raise ValueError(f"{each.module}.{each.name} has no comment above it")
-            rows += f"| `{each.value}` | {each.says} |\n"
+        for constant in some:
+            if not constant.says:
+                raise ValueError(f"{constant.module}.{constant.name} has no comment above it")
+            rows += f"| `{constant.value}` | {constant.says} |\n"
         yield f"### {title}\n\n| Key | Meaning |\n|---|---|\n{rows}"
 
 

@@ -17,7 +17,7 @@ from kubecel.results import MAX_RESULTS
 from kubecel.selector import KEPT_BYTES
 from podium import jsontext
 from podium.answers.expansion.createdclaims import MOST_CLAIMS
-from podium.answers.expansion.makers import MOST_PODS
+from podium.answers.expansion.createdpods import MOST_PODS
 from podium.api import records
 from podium.api.convert import MAX_PODIUM_NAME
 from podium.api.devices import MAX_CONSUMERS
@@ -30,13 +30,13 @@ from podium.groups.trees import MAX_GROUPS, MAX_TEMPLATES
 from podium.kube import cache
 from podium.kube.connection import LONGEST_ANSWER, LONGEST_LINE
 from podium.planner import arrays, shapes
-from podium.planner.devices import examining, selection, shortage
+from podium.planner.devices import selection, shortage
 from podium.planner.filters import devices, nodes
-from podium.planner.preemption import budgetsets, defragment, intents
+from podium.planner.preemption import budgetsets, defragment, inflight
 from podium.rules.conditions import MAX_MESSAGE
 from podium.rules.groupspec import MAX_CLAIMS
 from podium.runtime.messages import Limits
-from podium.schedulerplugin.history import ring
+from podium.schedulerplugin.history import recordring
 from podium.webhooks import conversion, handlers, review
 
 
@@ -133,7 +133,7 @@ BOUNDS = (
         _count(publisheddevices.MAX_COMPARED),
         "the other claims are not reported",
     ),
-    Bound("devices that `podium why` examines", _count(examining.MAX_EXAMINED), _LEFT_OUT),
+    Bound("devices that `podium why` examines", _count(shortage.MAX_EXAMINED), _LEFT_OUT),
     Bound(
         "time of the device selectors in `podium why`",
         f"about {selection.MAX_EFFORT // 10**6} s",
@@ -172,7 +172,7 @@ BOUNDS = (
     Bound("memory of the webhook", _bytes(footprint.LIMIT_BYTES), "the kubelet ends the container"),
     Bound("one warning; all of a request", f"{review.MAX_WARNING}; {review.MAX_WARNINGS} bytes", "it is cut"),
     Bound("the name of a Podium group or Workload", f"{MAX_PODIUM_NAME} characters", "422"),
-    Bound("priority of a group", _count(HIGHEST_USER_PRIORITY), "422"),
+    Bound("priority of a group before Kubernetes 1.38", _count(HIGHEST_USER_PRIORITY), "422"),
     Bound("templates of a Workload", _count(MAX_TEMPLATES), "422"),
     Bound(
         "resources that nodes offer and pods request",
@@ -211,18 +211,18 @@ BOUNDS = (
     Bound("a condition's message", _bytes(MAX_MESSAGE), "it is cut"),
     Bound(
         "plans in a PreemptionRecord",
-        f"{records.MAX_PLANS}, {_bytes(ring.MAX_BYTES)}",
+        f"{records.MAX_PLANS}, {_bytes(recordring.MAX_BYTES)}",
         "the next object is begun",
     ),
-    Bound("PreemptionRecords of a scheduler", _count(ring.OBJECTS), "the oldest is written over"),
+    Bound("PreemptionRecords of a scheduler", _count(recordring.OBJECTS), "the oldest is written over"),
     Bound(
         "pods whose deletion the API server refuses",
-        _count(intents.MOST_FAILURES),
+        _count(inflight.MOST_FAILURES),
         "the oldest may be victims again",
     ),
     Bound(
         "time for which such a pod is no victim; if it changes",
-        f"{intents.LONGEST_SECONDS} s; {intents.LONGEST_LEAST_SECONDS} s",
+        f"{inflight.LONGEST_SECONDS} s; {inflight.LONGEST_LEAST_SECONDS} s",
         "it may be chosen again, and is deleted first",
     ),
 )
@@ -286,7 +286,7 @@ def selectors() -> str:
 
 
 def _bounds(bounds: Iterable[Bound]) -> str:
-    rows = "".join(f"| {each.of} | {each.at} | {each.beyond} |\n" for each in bounds)
+    rows = "".join(f"| {bound.of} | {bound.at} | {bound.beyond} |\n" for bound in bounds)
     return f"| Of | At most | Beyond it |\n|---|---|---|\n{rows}"
 
 
@@ -295,9 +295,9 @@ def _measured() -> list[str]:
     sections = dict(re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", results, re.MULTILINE | re.DOTALL))
     rows = []
     for section, names in FIGURES.items():
-        found = dict(re.findall(r"^\| (.*) \| (.*) \|$", sections.get(section, ""), re.MULTILINE))
+        figures = dict(re.findall(r"^\| (.*) \| (.*) \|$", sections.get(section, ""), re.MULTILINE))
         for name in names:
-            if name not in found:
+            if name not in figures:
                 raise ValueError(f"bench/RESULTS.md has no {name!r} under {section!r}")
-            rows.append(f"| {section}: {name.partition('; target')[0]} | {found[name]} |\n")
+            rows.append(f"| {section}: {name.partition('; target')[0]} | {figures[name]} |\n")
     return rows

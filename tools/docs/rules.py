@@ -22,8 +22,10 @@ It begins with the groups that will not be scheduled on that minor. From 1.36 on
 groups, gangs that are too large for the cluster, and groups whose pods name several schedulers. Gangs that
 the nodes which reach their volumes cannot hold count too, and so do groups that no topology domain can hold.
 From 1.37 on they are also groups whose pods have another priority, or disagree in preemptionPolicy, and gangs
-that a shared claim keeps from minCount. Podium's own groups count if they are missing or too large, or if
-their claims keep them from minCount. They also count if no topology domain can hold them.
+that a shared claim keeps from minCount. All groups of a tree count if a pod of it has another priority than
+the root. From 1.38 on they count also if the groups do not match. Podium's own groups count if they are
+missing or too large, or if their claims keep them from minCount. They also count if no topology domain can
+hold them.
 A group counts with all its live pods and their devices (resources whose name has a domain, such as
 `nvidia.com/gpu`). Running pods count too: they run until an eviction or a restart.
 
@@ -52,7 +54,7 @@ def audit_page() -> str:
         needs = ", ".join(sorted(rule.needs)) or "no kind"
         also = f"; also looks at {', '.join(sorted(check.also))}" if check.also else ""
         parts = " or ".join(sorted(check.misled_by))
-        part = f" Not run where only {parts} was read." if parts else ""
+        limits = f" Not run where only {parts} was read." if parts else ""
         lines += [
             "",
             f"## {rule.id}",
@@ -61,7 +63,7 @@ def audit_page() -> str:
             "",
             rule.why,
             "",
-            f"Needs: {needs}{also}.{part}",
+            f"Needs: {needs}{also}.{limits}",
             "",
             f"Source: {rule.source}.",
         ]

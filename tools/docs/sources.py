@@ -36,16 +36,16 @@ def fields(of: type) -> dict[str, str]:
     """
     (made,) = ast.parse(inspect.getsource(of)).body
     assert isinstance(made, ast.ClassDef)
-    found = {}
-    for each, after in zip(made.body, [*made.body[1:], ast.Pass()], strict=True):
-        if not isinstance(each, ast.AnnAssign) or not isinstance(each.target, ast.Name):
+    docstrings = {}
+    for statement, after in zip(made.body, [*made.body[1:], ast.Pass()], strict=True):
+        if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
             continue
         text = after.value if isinstance(after, ast.Expr) else None
         if isinstance(text, ast.Constant) and isinstance(text.value, str):
-            found[each.target.id] = text.value
-        elif each.target.id not in ("apiVersion", "kind"):
-            raise ValueError(f"{of.__name__}.{each.target.id} has no docstring below it")
-    return found
+            docstrings[statement.target.id] = text.value
+        elif statement.target.id not in ("apiVersion", "kind"):
+            raise ValueError(f"{of.__name__}.{statement.target.id} has no docstring below it")
+    return docstrings
 
 
 def modules() -> Iterator[tuple[str, str]]:
@@ -58,12 +58,12 @@ def modules() -> Iterator[tuple[str, str]]:
 def constants(module: str, source: str) -> Iterator[Constant]:
     """Yield the module's constants of one name."""
     lines = source.splitlines()
-    for each in ast.parse(source).body:
-        if isinstance(each, _NAMED):
-            target = each.targets[0] if isinstance(each, ast.Assign) else each.target
+    for statement in ast.parse(source).body:
+        if isinstance(statement, _NAMED):
+            target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
             if isinstance(target, ast.Name) and hasattr(importlib.import_module(module), target.id):
                 value = getattr(importlib.import_module(module), target.id)
-                yield Constant(module, target.id, value, _comment(lines, each.lineno - 1))
+                yield Constant(module, target.id, value, _comment(lines, statement.lineno - 1))
 
 
 def _comment(lines: list[str], at: int) -> str:

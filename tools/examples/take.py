@@ -83,17 +83,17 @@ class Cluster:
         wait(settled, f"{self.name} to settle")
 
     def _complete(self, pods: int) -> bool:
-        wanted: int = sum(item["spec"]["parallelism"] for item in self.items("jobs.batch"))
-        wanted += sum(item["spec"]["replicas"] for item in self.items("deployments.apps"))
-        return pods >= wanted
+        expected: int = sum(item["spec"]["parallelism"] for item in self.items("jobs.batch"))
+        expected += sum(item["spec"]["replicas"] for item in self.items("deployments.apps"))
+        return pods >= expected
 
 
-def wait(condition: Callable[[], bool], what: str) -> None:
+def wait(condition: Callable[[], bool], description: str) -> None:
     """Wait until a condition holds, or exit with a line that names it."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     while not condition():
         if time.monotonic() > deadline:
-            sys.exit(f"waited {DEADLINE_SECONDS} s for {what} in vain")
+            sys.exit(f"waited {DEADLINE_SECONDS} s for {description} in vain")
         time.sleep(1)
 
 

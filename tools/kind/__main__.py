@@ -53,12 +53,14 @@ def cluster(name: str, minor: str, image: str) -> None:
     rollout = (*kubectl, "--namespace", _NAMESPACE, "rollout")
     if not new:  # the tag stays the same when the image changes
         _run(*rollout, "restart", *_DEPLOYMENTS)
-    for each in _DEPLOYMENTS:
-        _run(*rollout, "status", "--timeout", "5m", each)
+    for deployment in _DEPLOYMENTS:
+        _run(*rollout, "status", "--timeout", "5m", deployment)
 
 
 def _need(*programs: str) -> None:
-    missing = [f"{each}, which {_PROGRAMS[each]}" for each in programs if shutil.which(each) is None]
+    missing = [
+        f"{program}, which {_PROGRAMS[program]}" for program in programs if shutil.which(program) is None
+    ]
     if missing:
         raise PodiumError(f"missing on the PATH: {'; '.join(missing)}")
 

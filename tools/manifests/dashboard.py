@@ -28,8 +28,8 @@ def _rate(by: str, metric: str) -> str:
     return f"sum by ({by}) (rate({metric}[{_RATE}]))"
 
 
-def _quantile(part: str, metric: str, by: str = "") -> str:
-    return f"histogram_quantile({part}, sum by (le{by and f', {by}'}) (rate({metric}_bucket[{_RATE}])))"
+def _quantile(quantile: str, metric: str, by: str = "") -> str:
+    return f"histogram_quantile({quantile}, sum by (le{by and f', {by}'}) (rate({metric}_bucket[{_RATE}])))"
 
 
 def _latency(metric: str, by: str = "") -> dict[str, str]:
@@ -252,9 +252,9 @@ def _dashboard() -> dict[str, Any]:
 def _panels() -> list[dict[str, Any]]:
     made: list[dict[str, Any]] = []
     y = 0
-    for question, panels in ROWS.items():
+    for heading, panels in ROWS.items():
         place = {"x": 0, "y": y, "w": 24, "h": 1}
-        made.append({"id": len(made) + 1, "type": "row", "title": question, "gridPos": place, "panels": []})
+        made.append({"id": len(made) + 1, "type": "row", "title": heading, "gridPos": place, "panels": []})
         y += 1
         for start in range(0, len(panels), 24 // _WIDTH):
             for column, panel in enumerate(panels[start : start + 24 // _WIDTH]):

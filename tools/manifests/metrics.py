@@ -106,7 +106,7 @@ def reference() -> str:
     """Return the tables of docs/metrics.md, one for each process."""
     return "\n".join(
         f"### podium {process}\n\n| Series | Type | Labels | Meaning |\n|---|---|---|---|\n"
-        + "".join(_row(each) for each in series)
+        + "".join(_row(metric) for metric in series)
         for process, series in exposed().items()
     )
 

@@ -37,7 +37,7 @@ def overlay(kubectl: str, mode: str) -> str:
 
 def combined(kubectl: str, components: Iterable[str]) -> str:
     """Build the base with some components, by their names in the chart's values."""
-    chosen = [COMPONENTS[each] for each in components]
+    chosen = [COMPONENTS[name] for name in components]
     if "cert-manager" not in chosen:
         chosen.insert(0, "self-signed")
     with tempfile.TemporaryDirectory() as parent:
@@ -45,7 +45,7 @@ def combined(kubectl: str, components: Iterable[str]) -> str:
         shutil.copytree(MANIFESTS, copy, ignore=shutil.ignore_patterns("rendered", "chart"))
         made = copy / "overlays" / "combined"
         made.mkdir()
-        listed = "".join(f"- ../../components/{each}\n" for each in chosen)
+        listed = "".join(f"- ../../components/{component}\n" for component in chosen)
         (made / "kustomization.yaml").write_text(_OVERLAY + listed, encoding="utf-8")
         return build(kubectl, made)
 

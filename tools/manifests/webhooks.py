@@ -20,8 +20,8 @@ def render() -> dict[str, str]:
         for crd in (*definitions.crds(), definitions.records())
     }
     return crds | {
-        path: dump_all(documents(what, Policy(), (NAMESPACE, SERVICE), Options()))
-        for what, path in FILES.items()
+        path: dump_all(documents(kind, Policy(), (NAMESPACE, SERVICE), Options()))
+        for kind, path in FILES.items()
     }
 
 

@@ -59,7 +59,7 @@ class Neighbour(NamedTuple):
         folder = self.tools.source(self.module) / (self.chart or self.configuration)
         if self.chart:
             line = ("template", self.name, str(folder), "--namespace=kube-system", "--include-crds")
-            known = (f"--api-versions={each}" for each in self.versions)
+            known = (f"--api-versions={version}" for version in self.versions)
             done = helm.run(*line, *known, "--values=-", stdin=self.values)
         else:
             done = subprocess.run(
@@ -72,14 +72,14 @@ class Neighbour(NamedTuple):
 
 def adapted(documents: Iterable[dict[str, Any] | None], image: str) -> list[dict[str, Any]]:
     """Return manifests whose pods run an image that each node has, in little room; a Deployment has one."""
-    found = [each for each in documents if each is not None]
-    for each in found:
-        if each["kind"] == "Deployment":
-            each["spec"]["replicas"] = 1
-        if each["kind"] in ("DaemonSet", "Deployment", "Job"):
-            (container,) = each["spec"]["template"]["spec"]["containers"]
+    manifests = [document for document in documents if document is not None]
+    for manifest in manifests:
+        if manifest["kind"] == "Deployment":
+            manifest["spec"]["replicas"] = 1
+        if manifest["kind"] in ("DaemonSet", "Deployment", "Job"):
+            (container,) = manifest["spec"]["template"]["spec"]["containers"]
             container |= {"image": image, "imagePullPolicy": "Never", "resources": {"requests": _REQUESTS}}
-    return found
+    return manifests
 
 
 JOBSET = Neighbour("jobset", "sigs.k8s.io/jobset", "jobset", minutes=3)

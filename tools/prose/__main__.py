@@ -45,17 +45,19 @@ def _texts(name: str, of: click.Command) -> Iterator[str]:
             yield f"`{name} {option.opts[0]}`: {option.help}"
     if isinstance(of, click.Group):
         context = click.Context(of)
-        for each in of.list_commands(context):
+        for subcommand_name in of.list_commands(context):
             if name == "podium":
-                yield f"`{each}`: {COMMANDS[each].help}"
-            found = of.get_command(context, each)
-            assert found is not None
-            yield from _texts(f"{name} {each}", found)
+                yield f"`{subcommand_name}`: {COMMANDS[subcommand_name].help}"
+            subcommand = of.get_command(context, subcommand_name)
+            assert subcommand is not None
+            yield from _texts(f"{name} {subcommand_name}", subcommand)
 
 
 def _paragraphs(text: str) -> str:
     """Return a help text without click's mark of a paragraph that is not wrapped, which holds commands."""
-    return "\n\n".join(each for each in text.split("\n\n") if not each.lstrip().startswith("\b"))
+    return "\n\n".join(
+        paragraph for paragraph in text.split("\n\n") if not paragraph.lstrip().startswith("\b")
+    )
 
 
 def main() -> int:
@@ -66,7 +68,7 @@ def main() -> int:
     texts = (*pages(), CLI)
     vale = [f"{folder / 'vale'}", "--config", f"{FOLDER / 'vale.ini'}", "--output=line", *map(str, texts)]
     actionlint = [f"{folder / 'actionlint'}", "-shellcheck=", "-pyflakes="]
-    return max(subprocess.run(each, cwd=ROOT, check=False).returncode for each in (vale, actionlint))
+    return max(subprocess.run(command, cwd=ROOT, check=False).returncode for command in (vale, actionlint))
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def steps(release: Release, pythons: dict[str, Path]) -> Iterator[Step]:
 
 
 def _metadata(release: Release) -> str:
-    files = [str(release.folder / each) for each in (distributions.WHEEL, distributions.SDIST)]
+    files = [str(release.folder / name) for name in (distributions.WHEEL, distributions.SDIST)]
     artifacts.run([program(release, "twine"), "check", "--strict", *files])
     return "accepted by twine"
 
@@ -86,11 +86,13 @@ def main() -> int:
     parser.add_argument("--strict", action="store_true", help="every Python and the scan are required")
     asked = parser.parse_args()
     release = artifacts.new(asked.folder, asked.address, Image(asked.image, asked.digest))
-    found = {minor: distributions.interpreter(minor) for minor in distributions.minors()}
-    absent = [minor for minor, python in found.items() if python is None]
+    pythons = {minor: distributions.interpreter(minor) for minor in distributions.minors()}
+    absent = [minor for minor, python in pythons.items() if python is None]
     left = [f"Python {', '.join(absent)}: not on this machine"] if absent else []
     try:
-        for name, step in steps(release, {minor: each for minor, each in found.items() if each is not None}):
+        for name, step in steps(
+            release, {minor: path for minor, path in pythons.items() if path is not None}
+        ):
             _say(name, step())
         scanned = scan.check(release)
     except PodiumError as error:
@@ -99,8 +101,8 @@ def main() -> int:
     _say("vulnerabilities", scanned)
     if scanned.startswith("not scanned"):
         left.append(f"vulnerabilities: {scanned}")
-    for each in left:
-        _say("not checked", each)
+    for line in left:
+        _say("not checked", line)
     return 1 if left and asked.strict else 0
 
 

@@ -25,9 +25,9 @@ def tarball(members: Mapping[str, bytes], epoch: int, executable: frozenset[str]
 def members(path: Path) -> dict[str, bytes]:
     """Return the files of a .tar.gz by path."""
     with tarfile.open(path, mode="r:gz") as archive:
-        found = {}
+        contents = {}
         for member in archive.getmembers():
             content = archive.extractfile(member)
             if content is not None:
-                found[member.name] = content.read()
-        return found
+                contents[member.name] = content.read()
+        return contents

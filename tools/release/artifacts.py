@@ -59,9 +59,9 @@ class Release(NamedTuple):
 def new(folder: Path, address: str, image: Image) -> Release:
     """Return a release with empty folders, dated by the last commit."""
     work = folder.with_name(f"{folder.name}-work")
-    for each in (folder, work):
-        shutil.rmtree(each, ignore_errors=True)
-        each.mkdir(parents=True)
+    for directory in (folder, work):
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(parents=True)
     epoch = int(run(["git", "log", "-1", "--format=%ct"], cwd=ROOT))
     return Release(folder, work, address, image, epoch)
 

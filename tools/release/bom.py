@@ -76,13 +76,13 @@ def build(release: Release, python: Path) -> str:
     wheel["metadata"]["component"]["version"] = VERSION
     _write(release, "wheel", wheel)
     _write(release, "image", of_image(wheel, release))
-    found = licences(wheel)
-    (release.folder / f"podium-{VERSION}-licences.md").write_text(table(found), encoding="utf-8")
-    refused = [each for each in found if not permitted(each.expression)]
+    licence_list = licences(wheel)
+    (release.folder / f"podium-{VERSION}-licences.md").write_text(table(licence_list), encoding="utf-8")
+    refused = [licence for licence in licence_list if not permitted(licence.expression)]
     if refused:
-        listed = "; ".join(f"{each.name} {each.version} ({each.expression})" for each in refused)
+        listed = "; ".join(f"{licence.name} {licence.version} ({licence.expression})" for licence in refused)
         raise PodiumError(f"licences that are not on the list of tools/release/bom.py: {listed}")
-    return f"{len(found)} packages, all with licences of the list"
+    return f"{len(licence_list)} packages, all with licences of the list"
 
 
 def of_image(wheel: dict[str, Any], release: Release) -> dict[str, Any]:
@@ -118,29 +118,32 @@ def of_image(wheel: dict[str, Any], release: Release) -> dict[str, Any]:
 
 def licences(bill: dict[str, Any]) -> list[Licence]:
     """Return the licence of each component."""
-    return [Licence(each["name"], each["version"], _expression(each)) for each in bill["components"]]
+    return [
+        Licence(component["name"], component["version"], _expression(component))
+        for component in bill["components"]
+    ]
 
 
 def _expression(component: dict[str, Any]) -> str:
     """Return what a package declares, in SPDX: an expression, else identifiers, else names."""
     stated = component.get("licenses", ())
-    expressions = [each["expression"] for each in stated if "expression" in each]
+    expressions = [licence["expression"] for licence in stated if "expression" in licence]
     if expressions:
         return " AND ".join(expressions)
-    identifiers = [each["license"]["id"] for each in stated if "id" in each["license"]]
-    names = [_NAMES.get(each["license"]["name"], "") for each in stated if "name" in each["license"]]
+    identifiers = [licence["license"]["id"] for licence in stated if "id" in licence["license"]]
+    names = [_NAMES.get(licence["license"]["name"], "") for licence in stated if "name" in licence["license"]]
     return " AND ".join(dict.fromkeys(identifiers or names)) or "none"
 
 
 def permitted(expression: str) -> bool:
     """Return whether all parts of an expression are on the list; of an OR, one suffices."""
     parts = re.split(r"\s+AND\s+", expression.replace("(", "").replace(")", ""))
-    return all(any(each.strip() in ALLOWED for each in re.split(r"\s+OR\s+", part)) for part in parts)
+    return all(any(choice.strip() in ALLOWED for choice in re.split(r"\s+OR\s+", term)) for term in parts)
 
 
-def table(found: list[Licence]) -> str:
+def table(licence_list: list[Licence]) -> str:
     """Return the licences as a table in Markdown."""
-    rows = [f"| {each.name} | {each.version} | {each.expression} |\n" for each in found]
+    rows = [f"| {licence.name} | {licence.version} | {licence.expression} |\n" for licence in licence_list]
     return "".join(
         ["# Licences of the packages\n\n| Package | Version | Licence |\n| --- | --- | --- |\n", *rows]
     )
@@ -150,8 +153,12 @@ def _write(release: Release, of: str, bill: dict[str, Any]) -> None:
     """Write a bill that the schema of CycloneDX accepts and whose references exist. Raises PodiumError."""
     path = release.folder / f"podium-{VERSION}-{of}.cdx.json"
     path.write_text(json.dumps(bill, indent=1) + "\n", encoding="utf-8")
-    known = {each["bom-ref"] for each in (bill["metadata"]["component"], *bill["components"])}
-    named = {one for each in bill["dependencies"] for one in (each["ref"], *each.get("dependsOn", ()))}
+    known = {component["bom-ref"] for component in (bill["metadata"]["component"], *bill["components"])}
+    named = {
+        reference
+        for dependency in bill["dependencies"]
+        for reference in (dependency["ref"], *dependency.get("dependsOn", ()))
+    }
     if unknown := named - known:
         raise PodiumError(f"{path.name} has dependencies on unknown components: {sorted(unknown)}")
     run([program(release, "python"), "-c", _VALIDATE, str(path)])

@@ -34,7 +34,7 @@ def build(release: Release) -> str:
     """Package the chart twice, and return a line about it. Raises PodiumError."""
     for name in ("first", "second"):
         _package(release, release.work / name / "manifests" / "chart", release.work / name / "dist")
-    first, second = (release.work / each / "dist" / PACKAGE for each in ("first", "second"))
+    first, second = (release.work / copy / "dist" / PACKAGE for copy in ("first", "second"))
     same(first, second)
     shutil.copy2(first, release.folder / PACKAGE)
     return f"{PACKAGE} {first.stat().st_size // 1000} kB; two builds are equal"

@@ -39,7 +39,7 @@ def build(release: Release) -> str:
         build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(source / "dist")]
         run([*build, str(source)], environ=release.environ)
     for name in (WHEEL, SDIST):
-        first, second = (release.work / each / "dist" / name for each in ("first", "second"))
+        first, second = (release.work / copy / "dist" / name for copy in ("first", "second"))
         same(first, second)
         shutil.copy2(first, release.folder / name)
     sizes = ", ".join(
@@ -52,26 +52,27 @@ def contents(release: Release) -> str:
     """Check what is packed. Raises PodiumError."""
     with zipfile.ZipFile(release.folder / WHEEL) as wheel:
         names = wheel.namelist()
-    missing = [each for each in _PACKED if each not in names]
+    missing = [name for name in _PACKED if name not in names]
     wrong = [name for name in names if name.startswith(_ABSENT)]
     if missing or wrong:
         raise PodiumError(
             f"{WHEEL} lacks {missing or 'nothing'}, and has {wrong or 'nothing'} that it should not"
         )
     packed = {name.partition("/")[2] for name in members(release.folder / SDIST)}
-    for each in ("pyproject.toml", "LICENSE", "README.md", "manifests/rendered/scheduler.yaml"):
-        if each not in packed:
-            raise PodiumError(f"{SDIST} lacks {each}")
+    for path in ("pyproject.toml", "LICENSE", "README.md", "manifests/rendered/scheduler.yaml"):
+        if path not in packed:
+            raise PodiumError(f"{SDIST} lacks {path}")
     return f"{len(names)} files in the wheel, {len(packed)} in the sdist"
 
 
 def minors() -> list[str]:
     """Return the Python minors that pyproject.toml promises."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    found = [
-        re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", each) for each in project["classifiers"]
+    matches = [
+        re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", classifier)
+        for classifier in project["classifiers"]
     ]
-    return [each[1] for each in found if each]
+    return [match[1] for match in matches if match]
 
 
 def interpreter(minor: str) -> Path | None:
@@ -79,14 +80,14 @@ def interpreter(minor: str) -> Path | None:
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     on_path = shutil.which(f"python{minor}")
     candidates = [*([Path(on_path)] if on_path else []), *sorted(pyenv.glob(f"{minor}.*/bin/python"))]
-    for each in candidates:
+    for candidate in candidates:
         # A shim of pyenv fails if no such version is selected.
         try:
-            version = run([str(each), "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]).strip()
+            version = run([str(candidate), "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]).strip()
         except PodiumError:
             continue
         if version == minor:
-            return each
+            return candidate
     return None
 
 
@@ -103,7 +104,9 @@ def install(release: Release, minor: str, python: Path) -> str:
     pip = [str(UV), "pip", "install", "--quiet", "--python"]
     run([*pip, str(bare), str(release.folder / WHEEL)])
     cases = smoke.ON_FILES + smoke.ON_CLUSTERS + smoke.ON_UNIX
-    problems = [found for case in cases if (found := smoke.problem([str(bare.with_name("podium"))], case))]
+    problems = [
+        message for case in cases if (message := smoke.problem([str(bare.with_name("podium"))], case))
+    ]
     if problems:
         raise PodiumError("\n".join(problems))
     full = environment(release, python, f"sdist-{minor}")

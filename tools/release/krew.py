@@ -82,6 +82,6 @@ def check(release: Release, minor: str, python: Path) -> str:
     link.symlink_to(store / PROGRAM)
     environ = {**release.environ, "PYTHON": str(python)}
     told = [run([str(link), "version"], cwd=release.work, environ=environ) for _ in range(2)]
-    if not all(VERSION in each for each in told):
+    if not all(VERSION in answer for answer in told):
         raise PodiumError(f"the plugin says {told}")
     return "unpacked and called through a link, the second time without an installation"

@@ -21,23 +21,23 @@ class Locked(NamedTuple):
 def packages() -> list[Locked]:
     """Return the packages of requirements.lock; one may be there in several versions, for several Pythons."""
     text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
-    found = []
+    locked = []
     for block in filter(None, re.split(r"^(?=[a-z0-9])", text, flags=re.MULTILINE)):
         head = re.match(r"(\S+)==(\S+)", block)
         assert head, block
         notes = re.findall(r"^    #(?: via)? +(\S.*)$", block, re.MULTILINE)
-        found.append(Locked(head[1], head[2], block, frozenset(notes) - {"via"}))
-    return found
+        locked.append(Locked(head[1], head[2], block, frozenset(notes) - {"via"}))
+    return locked
 
 
 def runtime(locked: Iterable[Locked]) -> list[Locked]:
     """Return what the project itself needs, and what that needs. The others only build it."""
     every, needed = list(locked), {_PROJECT}
-    while more := {each.name for each in every if each.users & needed} - needed:
+    while more := {package.name for package in every if package.users & needed} - needed:
         needed |= more
-    return [each for each in every if each.name in needed]
+    return [package for package in every if package.name in needed]
 
 
 def requirements(chosen: Iterable[Locked]) -> str:
     """Return a requirements file of some packages, with their hashes."""
-    return "".join(each.lines for each in chosen)
+    return "".join(package.lines for package in chosen)

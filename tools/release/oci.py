@@ -30,7 +30,7 @@ def build(release: Release) -> str:
     first, second = map(_configuration, archives)
     if first["rootfs"] != second["rootfs"]:
         pairs = zip(first["rootfs"]["diff_ids"], second["rootfs"]["diff_ids"], strict=True)
-        differing = [at for at, (one, other) in enumerate(pairs) if one != other]
+        differing = [at for at, (left, right) in enumerate(pairs) if left != right]
         raise PodiumError(
             f"two builds of the image differ in the layers {differing}: {archives[0]}, {archives[1]}"
         )
@@ -61,7 +61,7 @@ def _sizes(archive: Path) -> tuple[int, int]:
 
 
 def _file(tar: tarfile.TarFile, name: str) -> IO[bytes]:
-    found = tar.extractfile(name)
-    if found is None:
+    file = tar.extractfile(name)
+    if file is None:
         raise PodiumError(f"{tar.name!r} has no file {name}")
-    return found
+    return file

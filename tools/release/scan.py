@@ -32,13 +32,15 @@ class Scan(NamedTuple):
 def read(answer: str) -> Scan:
     """Return the result in pip-audit's JSON."""
     packages = json.loads(answer)["dependencies"]
-    skipped = [each["skip_reason"] for each in packages if "skip_reason" in each]
-    found = [
-        f"{each['name']} {each['version']}: {one['id']}, fixed in {', '.join(one['fix_versions']) or 'none'}"
-        for each in packages
-        for one in each.get("vulns", ())
+    skipped = [package["skip_reason"] for package in packages if "skip_reason" in package]
+    vulnerabilities = [
+        f"{package['name']} {package['version']}: {entry['id']}, "
+        f"fixed in {', '.join(entry['fix_versions']) or 'none'}"
+        for package in packages
+        for entry in package.get("vulns", ())
     ]
-    return Scan(found, f"{len(skipped)} of {len(packages)} packages: {skipped[0]}" if skipped else "")
+    unscanned = f"{len(skipped)} of {len(packages)} packages: {skipped[0]}" if skipped else ""
+    return Scan(vulnerabilities, unscanned)
 
 
 def check(release: Release) -> str:

@@ -20,8 +20,8 @@ SUMS = "SHA256SUMS"
 
 def sums(release: Release) -> str:
     """Write SHA256SUMS, in the form that sha256sum and GitHub's attestations read, and return a line."""
-    files = sorted(each for each in release.folder.iterdir() if each.name != SUMS)
-    lines = [f"{hashlib.sha256(each.read_bytes()).hexdigest()}  {each.name}\n" for each in files]
+    files = sorted(path for path in release.folder.iterdir() if path.name != SUMS)
+    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
     (release.folder / SUMS).write_text("".join(lines), encoding="utf-8")
     run(["sha256sum", "--check", "--strict", "--quiet", SUMS], cwd=release.folder)
     return f"{len(files)} files"

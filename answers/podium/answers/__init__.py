@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from podium.answers.accounts.answer import why
     from podium.answers.admission import ExistingObjects, admit
     from podium.answers.audits.run import audit
-    from podium.answers.plans import whatif
+    from podium.answers.whatifplans import whatif
     from podium.documents.reading import ClusterReading, read, read_objects
 
 __all__ = ["ClusterReading", "ExistingObjects", "admit", "audit", "read", "read_objects", "whatif", "why"]
@@ -26,7 +26,7 @@ _HOMES = {
     "ClusterReading": "podium.documents.reading",
     "read": "podium.documents.reading",
     "read_objects": "podium.documents.reading",
-    "whatif": "podium.answers.plans",
+    "whatif": "podium.answers.whatifplans",
     "why": "podium.answers.accounts.answer",
 }
 

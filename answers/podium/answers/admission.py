@@ -12,20 +12,22 @@ from podium.api.convert import VERSIONS, convert
 from podium.api.findings import ObjectRef, group_of
 from podium.api.groups import NATIVE_GROUP
 from podium.api.inputnotes import InputNotes
-from podium.api.minors import WORKLOAD_VERSIONS, minor_of, nearest, proven_minor
-from podium.api.podmakers import CLUSTER_MAKERS
+from podium.api.minors import WORKLOAD_VERSIONS, group_minor, minor_of, named, proven_minor
+from podium.api.podkinds.kind import JOBSET_GATE
+from podium.api.podkinds.table import CLUSTER_SCOPED_OWNERS
 from podium.api.reads import FOLLOWED, MANIFEST_READS, Kind
 from podium.cluster.state import ClusterState
 from podium.documents.document import Document, ReadError
 from podium.documents.load import Identity, Loader, identity_of, note_duplicate
+from podium.errors import QuestionError
+from podium.minors.minor import WORKLOAD_API
 from podium.rules import clientchecks, grouppriority, pod, podgroup
 from podium.rules.admission import WRONG_TYPE, Operation, Profile, Request, Verdict, has_rules, review
 from podium.rules.owners import makes_pods, review_owner
 from podium.rules.policy import Policy
+from podium.text import listed
 
 NAMESPACE = ("v1", "Namespace")
-# The gate of the Workload API itself.
-WORKLOAD_API = "GenericWorkload"
 # The kinds whose versions differ between minors.
 _VERSIONED = ("PodGroup", "Workload")
 _UNDECODED = 400
@@ -78,20 +80,22 @@ class ExistingObjects:
 
     def stored(self, document: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the stored object of the same identity, in the same version, or None."""
-        found = self._stored.get(identity_of(reference(document)))
-        if found is None:
+        existing = self._stored.get(identity_of(reference(document)))
+        if existing is None:
             return None
-        if isinstance(found, Document):
-            found.read(FOLLOWED[found.apiVersion, found.kind].type)
-            found = found.value()
-        wanted = document["apiVersion"]
-        if found["apiVersion"] != wanted and wanted in VERSIONS and found["apiVersion"] in VERSIONS:
-            found = convert(found, wanted).document
-        return found
+        if isinstance(existing, Document):
+            read = FOLLOWED.get((existing.apiVersion, existing.kind))
+            if read is not None:
+                existing.read(read.type)
+            existing = existing.value()
+        version = document["apiVersion"]
+        if existing["apiVersion"] != version and version in VERSIONS and existing["apiVersion"] in VERSIONS:
+            existing = convert(existing, version).document
+        return existing
 
     def holds(self, ref: ObjectRef) -> bool:
         """Return whether an owner of pods exists, in whatever version."""
-        return any(identity_of(each) == identity_of(ref) for each in self.state.owners)
+        return any(identity_of(owner) == identity_of(ref) for owner in self.state.owners)
 
     def join(self, admitted: dict[str, Any]) -> None:
         """Store an admitted object. Raises msgspec.ValidationError if its read cannot decode it."""
@@ -161,7 +165,7 @@ class Admission(NamedTuple):
             return AdmissionResult(ref, clientchecks.removed(ref))
         verdict = self._judged(value, ref)
         verdict = clientchecks.with_unknown_fields(verdict, value, ref, self.profile.minor)
-        verdict = clientchecks.with_required_fields(verdict, value, ref, self.profile.minor)
+        verdict = clientchecks.with_required_fields(verdict, value, ref, self.profile, self.operation)
         if self.strict:
             verdict = clientchecks.strict(verdict, ref)
         # Decoding comes before the namespace.
@@ -244,7 +248,7 @@ def admit(
     moves; without an order the objects of a folder are ordered by kind. `strict` refuses unknown fields,
     kinds without rules and duplicates. `notes` receives the objects that a later one replaces.
 
-    Raises ReadError for an object that does not decode.
+    Raises ReadError for an object that does not decode, and QuestionError for a gate that the minor lacks.
     """
     cluster = ExistingObjects() if existing is None else existing
     gates = {} if gates is None else gates
@@ -255,7 +259,7 @@ def admit(
         kubernetes=minor,
         rules=rules,
         workload_api=gates.get(WORKLOAD_API, cluster.state.native_served),
-        gates=frozenset(name for name, on in gates.items() if on),
+        gates=_enabled(minor, gates),
         policy=Policy() if policy is None else policy,
     )
     if operation is Operation.CREATE:
@@ -266,6 +270,19 @@ def admit(
     admission = Admission(operation, cluster, profile, _places(documents), strict)
     results = [result for document in documents if (result := admission.admit(document)) is not None]
     return Admitted(results, profile, why, skipped)
+
+
+def _enabled(kubernetes: str, gates: Mapping[str, bool]) -> frozenset[str]:
+    """Return the gates that are on. Raises QuestionError for one with which the API server does not start."""
+    number = minor_of(kubernetes)
+    assert number is not None
+    minor = group_minor(number)
+    unknown = sorted(gates.keys() - minor.gates.keys() - {JOBSET_GATE})
+    if unknown:
+        names = listed(unknown)
+        text = f"Kubernetes {named(number)} does not know {names}: kube-apiserver does not start with it"
+        raise QuestionError("feature-gates", text)
+    return minor.enabled(gates)
 
 
 def _decoded(document: Document) -> dict[str, Any]:
@@ -313,20 +330,20 @@ def _unreadable(ref: ObjectRef, verdict: Verdict, problem: str) -> Verdict:
 def reference(document: Mapping[str, Any]) -> ObjectRef:
     """Return the identity of an object; one without a name has its generateName."""
     meta = document.get("metadata") or {}
-    cluster_scoped = document["kind"] in ("PriorityClass", "Namespace", *CLUSTER_MAKERS)
+    cluster_scoped = document["kind"] in ("PriorityClass", "Namespace", *CLUSTER_SCOPED_OWNERS)
     namespace = "" if cluster_scoped else meta.get("namespace") or "default"
     name = meta.get("name") or meta.get("generateName") or ""
     return ObjectRef(document["apiVersion"], document["kind"], str(namespace), str(name))
 
 
 def _minor(cluster: ExistingObjects, documents: Iterable[Document]) -> tuple[str, str]:
-    """Return the minor for the verdicts: the server's or the nearest released one, else the input's.
+    """Return the minor for the verdicts: the server's or the nearest known one, else the input's.
 
     If the input decides, it comes with the reason.
     """
     served = minor_of(cluster.server)
     if served is not None:
-        return nearest(served, WORKLOAD_VERSIONS), ""
+        return group_minor(served).name, ""
     native = [
         document.apiVersion
         for document in documents
@@ -335,7 +352,7 @@ def _minor(cluster: ExistingObjects, documents: Iterable[Document]) -> tuple[str
     native += [
         ref.apiVersion
         for index in (cluster.state.groups, cluster.state.workloads)
-        for ref in (each.ref for each in index.values())
+        for ref in (stored.ref for stored in index.values())
         if ref.group == NATIVE_GROUP
     ]
     return proven_minor(native) or (f"1.{max(WORKLOAD_VERSIONS)}", "")

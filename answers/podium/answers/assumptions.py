@@ -24,7 +24,7 @@ from podium.api.core import DEFAULT_SCHEDULER, Pod
 from podium.api.devices import provided_resources
 from podium.api.membership import GroupKey
 from podium.api.meta import instant
-from podium.api.minors import WORKLOAD_VERSIONS, minor_of, nearest
+from podium.api.minors import GROUP_MINORS, closest, minor_of
 from podium.api.podrequests import devices
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
@@ -46,8 +46,6 @@ _PLANNED_WITH = (
     *(Kind.POD, Kind.POD_GROUP, Kind.COMPOSITE_GROUP),
     *(Kind.PRIORITY_CLASS, Kind.BUDGET, Kind.NAMESPACE),
 )
-# The minor that each kube-scheduler release uses for its arithmetic.
-_NAMED_MINORS = {Semantics.V1_36: 36, Semantics.V1_37: 37}
 
 
 class PlanTime(NamedTuple):
@@ -92,8 +90,8 @@ class Assumptions(NamedTuple):
 
     def basis(self, source: str) -> Basis:
         """Return the basis of an answer; `source` is the input in words."""
-        (at, at_why), (semantics, why, _, other), unknown = self.moment, self.rules, self.unknown
-        settings, approximation = self.chosen.sentence, approximation_line(other)
+        (at, at_why), (semantics, why, _, foreign), unknown = self.moment, self.rules, self.unknown
+        settings, approximation = self.chosen.sentence, approximation_line(foreign)
         return Basis(semantics, why, written(at), at_why, source, unknown, settings, approximation)
 
 
@@ -140,13 +138,13 @@ def _times(view: ClusterReader) -> Iterator[str]:
             with suppress(OverflowError):
                 yield written(due - timedelta(seconds=max(0, pod.metadata.deletionGracePeriodSeconds or 0)))
         yield from _written(
-            *(each.lastTransitionTime for each in (status.conditions if status else None) or ())
+            *(condition.lastTransitionTime for condition in (status.conditions if status else None) or ())
         )
     for node in view.nodes.values():
         conditions = (node.status.conditions if node.status is not None else None) or ()
-        yield from _written(*(each.lastTransitionTime for each in conditions))
+        yield from _written(*(condition.lastTransitionTime for condition in conditions))
     for objects in (view.groups, view.nodes, view.budgets, view.classes):
-        yield from _written(*(each.metadata.creationTimestamp for each in objects.values()))
+        yield from _written(*(stored.metadata.creationTimestamp for stored in objects.values()))
 
 
 def _written(*times: str | None) -> Iterator[str]:
@@ -170,8 +168,7 @@ def server_minor(loaded: Loaded) -> tuple[int, str]:
         assert served is not None
     else:
         why = f"the API server is {loaded.server}"
-    known = minor_of(nearest(served, WORKLOAD_VERSIONS))
-    assert known is not None
+    known = closest(served, GROUP_MINORS)
     return known, why if known == served else f"{why}; 1.{known} is the nearest known minor"
 
 
@@ -196,18 +193,23 @@ def choose_rules(reading: ClusterReading, target: Target, choices: Choices) -> C
     minor, version = server_minor(loaded)
     name = scheduler(target, loaded.state)
     own = of_scheduler(name, loaded)
-    other = name if own is None and name != DEFAULT_SCHEDULER else ""
+    foreign = name if own is None and name != DEFAULT_SCHEDULER else ""
     if semantics is not None:
         set_by = choices.set_by("semantics")
-        return ChosenSemantics(semantics, set_by, _NAMED_MINORS.get(semantics, minor), other)
+        return ChosenSemantics(semantics, set_by, _named_minor(semantics, minor), foreign)
     if own is not None:
         semantics = own.live.engine.semantics
         why = f"its scheduler is {name}" if semantics is Semantics.KEP else f"{own.source}, for {name}"
-        return ChosenSemantics(semantics, why, _NAMED_MINORS.get(semantics, minor))
+        return ChosenSemantics(semantics, why, _named_minor(semantics, minor))
     closed = workload_api(loaded, live=reading.live)
     if closed is not None:
-        return ChosenSemantics(Semantics.PODS, closed, minor, other)
-    return ChosenSemantics(Semantics(f"1.{minor}"), version, minor, other)
+        return ChosenSemantics(Semantics.PODS, closed, minor, foreign)
+    return ChosenSemantics(Semantics(f"1.{minor}"), version, minor, foreign)
+
+
+def _named_minor(semantics: Semantics, minor: int) -> int:
+    """Return the minor whose arithmetic counts: that of a kube-scheduler release, else the cluster's."""
+    return minor_of(semantics) or minor
 
 
 def assume(reading: ClusterReading, target: Target, at: PlanTime, choices: Choices) -> Assumptions:
@@ -262,8 +264,8 @@ def storage_for(pods: Iterable[Pod], loaded: Loaded) -> tuple[Kind, ...]:
     """Return STORAGE_KINDS if one of them was not read and a pod has a claim or a disk, else no kind."""
     if not not_known(loaded, STORAGE_KINDS):
         return ()
-    volumes = (each for pod in pods if isinstance(pod, Schedulable) for each in pod.spec.volumes or ())
-    return STORAGE_KINDS if any(each.places for each in volumes) else ()
+    volumes = (volume for pod in pods if isinstance(pod, Schedulable) for volume in pod.spec.volumes or ())
+    return STORAGE_KINDS if any(volume.places for volume in volumes) else ()
 
 
 def devices_for(pods: Iterable[Pod], loaded: Loaded) -> tuple[Kind, ...]:
@@ -280,7 +282,7 @@ def devices_for(pods: Iterable[Pod], loaded: Loaded) -> tuple[Kind, ...]:
     state = loaded.state
     provided = provided_resources(state.device_classes.values())
     offers = (node.status.allocatable for node in state.nodes.values() if node.status is not None)
-    offered = {name for each in offers for name in each or ()}
+    offered = {name for resources in offers for name in resources or ()}
     extended = any(name in provided or name not in offered for name in devices(given))
     return PLANNED_DEVICES if extended else ()
 

@@ -69,9 +69,9 @@ def choose_settings(
     """Return the settings for a pod or group of that scheduler. Raises PodiumError."""
     from podium.planner.settings import Settings  # noqa: PLC0415 - numpy takes 0.1 s to import
 
-    found = of_scheduler(scheduler, loaded)
-    if found is not None and found.live.engine.semantics is semantics:
-        settings, source, mode = found.live.engine, found.source, f"preemption {found.live.mode}, "
+    config = of_scheduler(scheduler, loaded)
+    if config is not None and config.live.engine.semantics is semantics:
+        settings, source, mode = config.live.engine, config.source, f"preemption {config.live.mode}, "
     else:
         settings, source, mode = Settings(semantics=semantics), "", ""
     if given is not None:

@@ -41,7 +41,7 @@ def with_namespace(field: str, name: Name, named: Iterable[Name]) -> Name:
     """
     if name[0]:
         return name
-    namespaces = sorted({namespace for namespace, other in named if other == name[1]})
+    namespaces = sorted({namespace for namespace, known in named if known == name[1]})
     if len(namespaces) > 1:
         problem = f"{name[1]} is in several namespaces: {some(namespaces)}. Write NAMESPACE/{name[1]}"
         raise AmbiguousNameError(field, problem)
@@ -83,7 +83,7 @@ def pending_targets(view: ClusterReader, scope: Scope) -> dict[Target, ObjectRef
     pod.
     """
     selector = parse_selector(scope.selector)
-    found: dict[Target, ObjectRef] = {}
+    sources: dict[Target, ObjectRef] = {}
     for name, pod in sorted(view.pods.items()):
         if scope.namespace not in ("", name[0]) or not pod.pending:
             continue
@@ -93,12 +93,12 @@ def pending_targets(view: ClusterReader, scope: Scope) -> dict[Target, ObjectRef
         if key is not None:
             root = root_key(view, key)
             group = group_at(view, root)
-            found[root] = group.ref if group is not None else ObjectRef("", root.kind, *root.qualified)
+            sources[root] = group.ref if group is not None else ObjectRef("", root.kind, *root.qualified)
         else:
             owner = pod.metadata.controller()
             api, kind, own = (owner.apiVersion, owner.kind, owner.name) if owner else ("v1", "Pod", name[1])
-            found[name] = ObjectRef(api, kind, name[0], own)
-    return found
+            sources[name] = ObjectRef(api, kind, name[0], own)
+    return sources
 
 
 def find_victim(view: ClusterReader, name: Name, kind: str = "") -> Target:
@@ -143,15 +143,15 @@ def check_group(target: Target, view: ClusterReader, semantics: Semantics) -> No
 
 def _not_found(view: ClusterReader, name: Name, *kinds: Kind) -> str:
     """Return that no object of these kinds has the name, with the kinds that were not read and why."""
-    foreign = next((each for each in foreign_keys(view) if (each.namespace, each.name) == name), None)
+    foreign = next((key for key in foreign_keys(view) if (key.namespace, key.name) == name), None)
     if foreign is not None and Kind.POD_GROUP in kinds:
         return (
             f"{foreign.ref} is of {foreign.kind.project}, whose groups have no plan. podium why group tells "
             "what it waits for, and podium whatif plans one of its pods"
         )
     unread = "; ".join(f"{kind}: {view.unread[kind]}" for kind in kinds if kind in view.unread)
-    what = " or ".join(kind.lower() if kind is Kind.POD else kind for kind in kinds)
-    return f"{what} {'/'.join(filter(None, name))} not found{f' ({unread})' if unread else ''}"
+    label = " or ".join(kind.lower() if kind is Kind.POD else kind for kind in kinds)
+    return f"{label} {'/'.join(filter(None, name))} not found{f' ({unread})' if unread else ''}"
 
 
 def namespace_of(target: Target) -> str:
@@ -162,11 +162,11 @@ def namespace_of(target: Target) -> str:
 def pending_words(view: ClusterReader, tenant: str | None) -> str:
     """Return some of the pending groups and pods in words."""
     targets = pending_targets(view, Scope(tenant or ""))
-    groups = {"/".join(each.qualified) for each in targets if isinstance(each, GroupKey)}
-    pods = {"/".join(each) for each in targets if not isinstance(each, GroupKey)}
+    groups = {"/".join(target.qualified) for target in targets if isinstance(target, GroupKey)}
+    pods = {"/".join(target) for target in targets if not isinstance(target, GroupKey)}
     parts = [
-        f"pending {what}: {some(names, _NAMED)}"
-        for what, names in (("groups", groups), ("pods", pods))
+        f"pending {noun}: {some(names, _NAMED)}"
+        for noun, names in (("groups", groups), ("pods", pods))
         if names
     ]
     return "; ".join(parts) or f"no pod is pending{f' in {tenant}' if tenant is not None else ''}"

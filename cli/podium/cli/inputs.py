@@ -12,6 +12,7 @@ import click
 from podium.answers.schedulersettings import OverridingSettings
 from podium.api.inputnotes import InputNotes
 from podium.api.reads import READS, Kind, Reads
+from podium.cli import progress
 from podium.cli.kubeoptions import KubeOptions
 from podium.cli.live import load_live
 from podium.cli.options import gathered
@@ -22,7 +23,6 @@ from podium.documents.reading import objects_read
 from podium.documents.scope import Scope
 from podium.documents.sources import STDIN_NAME, InputFiles, read_documents
 from podium.errors import NoKubeconfigError, PodiumError
-from podium.stderr import say
 from podium.text import count
 
 if TYPE_CHECKING:
@@ -85,14 +85,16 @@ def load(
     if not files.names:
         return load_live(kube, reads, keep)
     notes = InputNotes()
-    loaded = load_state(
-        read_documents(files, notes),
-        strict=files.strict,
-        reads=reads,
-        keep=keep,
-        notes=notes,
-        scope=kube.scope_of_files(),
-    )
+    scope = kube.scope_of_files()
+    with progress.working("reading objects") as work:
+        loaded = load_state(
+            work.track(read_documents(files, notes)),
+            strict=files.strict,
+            reads=reads,
+            keep=keep,
+            notes=notes,
+            scope=scope,
+        )
     say_notes(notes)
     return loaded
 
@@ -113,7 +115,7 @@ def read_another(
 def say_notes(notes: InputNotes) -> None:
     """Write to stderr which files a reading skipped, and which objects it replaced."""
     for line in notes.lines():
-        say(f"podium: {line}")
+        progress.write_line(line)
 
 
 def settings_of_file(config: str | None) -> OverridingSettings | None:

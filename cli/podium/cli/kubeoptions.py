@@ -97,10 +97,10 @@ def selector_option(
 
 def _request_seconds(text: str) -> float:
     """Return the seconds of kubectl's --request-timeout: a Go duration, or a number of seconds."""
-    found = seconds(f"{text}s" if text.isdecimal() else text)
-    if found is None:
+    duration = seconds(f"{text}s" if text.isdecimal() else text)
+    if duration is None:
         raise ValueError(f"{text!r} is not a duration, such as 30s or 2m.")
-    return found
+    return duration
 
 
 SERVER_OPTIONS = (

@@ -4,23 +4,22 @@ The client is imported only when needed, so that `--help` and files stay fast.
 """
 
 import functools
-import sys
 from collections.abc import Callable, Collection, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from podium.api.groups import NATIVE_GROUP
 from podium.api.reads import READS, Kind, Reads
+from podium.cli.progress import TerminalProgress
 from podium.documents.clusterinfo import ClusterInfo
 from podium.documents.load import NOT_SERVED, Loaded, Loader, collector_paused
 from podium.documents.scope import Scope
 from podium.errors import PodiumError
-from podium.stderr import overwrite, say
 
 if TYPE_CHECKING:
     from podium.cli.kubeoptions import KubeOptions
     from podium.kube.connection import Connection
     from podium.kube.discovery import Discovery
-    from podium.kube.listing import Collector, Page, Progress, ReadProgress
+    from podium.kube.listing import Collector, Page
 
 C = TypeVar("C", bound="Collector")
 T = TypeVar("T")
@@ -37,7 +36,7 @@ def load_live(kube: "KubeOptions", reads: Reads = READS, keep: Collection[Kind] 
 async def read_state(
     connection: "Connection",
     scope: Scope,
-    watcher: "ReadProgress",
+    watcher: TerminalProgress,
     *,
     reads: Reads = READS,
     keep: Collection[Kind] = (),
@@ -61,15 +60,16 @@ def read_live(
 async def _read(
     connection: "Connection",
     scope: Scope,
-    watcher: "ReadProgress",
+    watcher: TerminalProgress,
     *,
     begin: "Callable[[Discovery], C]",
     reads: Reads,
 ) -> "tuple[C, ClusterInfo]":
     from podium.kube.listing import check_namespace, read_cluster  # noqa: PLC0415 - as in `ask_live`
 
-    await check_namespace(connection, scope)
-    return await read_cluster(connection, scope, watcher, begin, reads)
+    with watcher.reading():
+        await check_namespace(connection, scope)
+        return await read_cluster(connection, scope, watcher, begin, reads)
 
 
 def check_read(info: ClusterInfo, reads: Reads) -> None:
@@ -89,9 +89,9 @@ def check_read(info: ClusterInfo, reads: Reads) -> None:
 
 
 def ask_live(
-    kube: "KubeOptions", ask: "Callable[[Connection, Scope, TerminalProgress], Coroutine[Any, Any, T]]"
+    kube: "KubeOptions", read: "Callable[[Connection, Scope, TerminalProgress], Coroutine[Any, Any, T]]"
 ) -> T:
-    """Return the result of `ask` for a live cluster, over one connection, for the scope of the flags.
+    """Return the result of `read` for a live cluster, over one connection, for the scope of the flags.
 
     Context and server go to stderr. Raises PodiumError.
     """
@@ -106,7 +106,7 @@ def ask_live(
             where = f"namespace {namespace}" if namespace else "all namespaces"
             terminal.message(f"context {connection.context}, server {connection.server}, {where}")
             try:
-                return await ask(connection, Scope(namespace, kube.selector or ""), terminal)
+                return await read(connection, Scope(namespace, kube.selector or ""), terminal)
             finally:
                 terminal.clear()
 
@@ -125,26 +125,3 @@ class LiveLoader:
         self.loader.mark_listed(page.served.read.kind)
         for document in page.documents:
             self.loader.add(document)
-
-
-class TerminalProgress:
-    """Reports progress on stderr; counts are shown only on a terminal."""
-
-    def __init__(self) -> None:
-        self._counts = sys.stderr.isatty()
-
-    def progress(self, progress: "Progress") -> None:
-        """Show the number of objects of a kind."""
-        if self._counts:
-            total = f" of about {progress.read + progress.remaining:,}" if progress.remaining else ""
-            overwrite(sys.stderr, f"reading {progress.served.resource}: {progress.read:,}{total}")
-
-    def message(self, line: str) -> None:
-        """Write another message on its own line."""
-        self.clear()
-        say(f"podium: {line}")
-
-    def clear(self) -> None:
-        """Remove the displayed counts."""
-        if self._counts:
-            overwrite(sys.stderr, "")

@@ -1,9 +1,10 @@
 """The entry point of `podium` and `kubectl podium`: lists the commands, imports only the one that runs.
 
 Exit codes are the same for every command and every output format. They are 0 clean, 3 findings or refusals, 2
-usage (click's own), 1 the tool failed, 4 no verdict.
+usage (click's own), 1 the tool failed, 4 no verdict, 130 Ctrl-C.
 """
 
+import copy
 import importlib
 import io
 import os
@@ -26,6 +27,8 @@ EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_FINDINGS = 3
 EXIT_NOT_JUDGED = 4
+# As shells report a process that SIGINT has ended.
+EXIT_INTERRUPTED = 130
 # The variable with which a shell asks for completions.
 COMPLETE = "_PODIUM_COMPLETE"
 # click's message on an argument that a command does not take.
@@ -38,7 +41,7 @@ _UNIX_ONLY = ("fcntl", "pwd", "resource", "termios")
 class CommandEntry(NamedTuple):
     """A command that is not imported yet: its section, its line in --help, and the extra with its packages.
 
-    Commands on files need no extra. `live` is enough for the others on a cluster.
+    Commands on files need no extra. `live` is enough for every command that is not a server.
     """
 
     section: str
@@ -63,8 +66,8 @@ COMMANDS: dict[str, CommandEntry] = {
     "why": CommandEntry(_EXPLAIN, "Show why a pod or group waits, and what preempted it"),
     "explain": CommandEntry(_EXPLAIN, "Explain a rule or a term"),
     "report": CommandEntry(_EXPLAIN, "Summarize recent preemptions"),
-    "doctor": CommandEntry(_EXPLAIN, "Check a cluster and its Podium installation", "server"),
-    "ui": CommandEntry(_EXPLAIN, "Serve groups, divergences and preemptions as web pages", "ui"),
+    "doctor": CommandEntry(_EXPLAIN, "Check a cluster and its Podium installation"),
+    "ui": CommandEntry(_EXPLAIN, "Serve groups, divergences and preemptions as web pages"),
     "manifests": CommandEntry(_DEPLOY, "Print custom resources, webhook configurations and policies"),
     "migrate": CommandEntry(_DEPLOY, "Move groups between Podium's API and the native API"),
     "webhook": CommandEntry(_SERVE, "Serve admission and conversion webhooks", "server"),
@@ -76,9 +79,9 @@ COMMANDS: dict[str, CommandEntry] = {
 }
 
 
-def examples(*each: tuple[str, str]) -> str:
+def examples(*pairs: tuple[str, str]) -> str:
     """Return the epilog of a command's help: per example a comment and a command line."""
-    lines = (f"  # {what}\n  {line}" for what, line in each)
+    lines = (f"  # {comment}\n  {line}" for comment, line in pairs)
     return "\b\nExamples:\n" + "\n".join(lines)
 
 
@@ -89,12 +92,17 @@ class LazyGroup(click.Group):
         """Return the names of all commands, in the order of the table."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return one command after importing it, or None for click's own "no such command"."""
         if cmd_name not in COMMANDS:
             return None
+        # click sets it after the import, which fails if a package is missing.
+        ctx.invoked_subcommand = cmd_name
         command = importlib.import_module(_MODULES + cmd_name).command
         assert isinstance(command, click.Command)
+        if ctx.command_path != "podium":
+            command = copy.copy(command)
+            command.epilog = (command.epilog or "").replace("podium ", f"{ctx.command_path} ")
         return command
 
     def resolve_command(
@@ -121,6 +129,8 @@ class LazyGroup(click.Group):
         """Run the command; an error names the extra of a missing package, or the hint for a usual slip."""
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            ctx.exit(EXIT_INTERRUPTED)
         except ModuleNotFoundError as error:
             raise _incomplete(ctx.invoked_subcommand or "", error) from None
         except click.UsageError as error:
@@ -135,7 +145,7 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the commands of each section from the table alone, in columns of one width."""
         widest = max(map(len, COMMANDS))
-        for section, entries in groupby(COMMANDS.items(), key=lambda each: each[1].section):
+        for section, entries in groupby(COMMANDS.items(), key=lambda item: item[1].section):
             with formatter.section(f"{section} Commands"):
                 formatter.write_dl([(name.ljust(widest), entry.help) for name, entry in entries])
 
@@ -143,12 +153,12 @@ class LazyGroup(click.Group):
         """Return completions of commands from the table alone, and of options as click does."""
         from click.shell_completion import CompletionItem  # noqa: PLC0415 - only when a shell asks
 
-        found = [
+        items = [
             CompletionItem(name, help=entry.help)
             for name, entry in COMMANDS.items()
             if name.startswith(incomplete)
         ]
-        return found + click.Command.shell_complete(self, ctx, incomplete)
+        return items + click.Command.shell_complete(self, ctx, incomplete)
 
 
 def _incomplete(name: str, error: ModuleNotFoundError) -> Exception:
@@ -166,8 +176,10 @@ def _incomplete(name: str, error: ModuleNotFoundError) -> Exception:
 
 def _hint(error: click.UsageError) -> str:
     """Return what to write instead of a usual slip, or an empty text."""
+    if isinstance(error, click.BadParameter) and error.param is not None and error.param.name == "format":
+        return "To write a file, use --output-file FILE. To select fields, use -o json and jq"
     context = error.ctx
-    options = {name for each in context.command.params for name in each.opts} if context else set()
+    options = {name for parameter in context.command.params for name in parameter.opts} if context else set()
     extra = _EXTRA.match(error.message)
     if context is None or "--filename" not in options:
         return ""

@@ -5,12 +5,14 @@ need the right to watch, which readers of a cluster often lack, and hold whole l
 """
 
 import asyncio
+import functools
 import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from podium.api.claims import AUDIT_READS
-from podium.cli.live import TerminalProgress, ask_live, read_state
+from podium.cli.live import ask_live, read_state
+from podium.cli.progress import TerminalProgress
 from podium.documents.load import Loaded
 from podium.documents.scope import Scope
 from podium.errors import PodiumError
@@ -32,12 +34,7 @@ def watch_live(kube: "KubeOptions", show: Callable[[Loaded], None]) -> None:
     """
 
     async def ask(connection: "Connection", scope: Scope, terminal: TerminalProgress) -> None:
-        async def read() -> Loaded:
-            try:
-                return await read_state(connection, scope, terminal, reads=AUDIT_READS)
-            finally:
-                terminal.clear()
-
+        read = functools.partial(read_state, connection, scope, terminal, reads=AUDIT_READS)
         with stopping() as stop:
             reading = asyncio.ensure_future(repeat(read, show, asyncio.sleep, time.monotonic))
             asked = asyncio.ensure_future(stop.asked.wait())

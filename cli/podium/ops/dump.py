@@ -8,7 +8,7 @@ audit of the cluster. A plan has the same result too: pods and nodes are stored 
 
 import gzip
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -39,7 +39,7 @@ class DumpRecorder:
     def add_page(self, page: Page) -> None:
         """Decode the objects of a page; events are kept only if they report evictions. Raises ReadError."""
         read = (document.read(page.served.read.type) for document in page.documents)
-        kept = (each for each in read if not isinstance(each, Event) or each.of_eviction)
+        kept = (decoded for decoded in read if not isinstance(decoded, Event) or decoded.of_eviction)
         self.objects.setdefault(page.served, []).extend(kept)
 
     def limit(self, info: ClusterInfo, most: int = MOST_EVENTS) -> ClusterInfo:
@@ -48,7 +48,7 @@ class DumpRecorder:
         for served, objects in self.objects.items():
             if served.read.kind is Kind.EVENT and len(objects) > most:
                 unread[Kind.EVENT] = f"only the newest {most:,} of {len(objects):,} eviction events"
-                objects.sort(key=lambda each: each.time)
+                objects.sort(key=lambda event: event.time)
                 del objects[:-most]
             if served.read.kind is Kind.PREEMPTION_RECORD and info.namespace:
                 unread[Kind.PREEMPTION_RECORD] = f"only those in namespace {info.namespace} were read"
@@ -59,28 +59,26 @@ class DumpRecorder:
         return {served.resource: len(objects) for served, objects in self.objects.items()}
 
 
-def write(path: Path, recorder: DumpRecorder, info: ClusterInfo, rename: Rename | None) -> None:
-    """Write the dump, readable by its owner only; the file is complete or not written.
+def write(path: Path, dump: Iterable[bytes]) -> None:
+    """Write a dump, readable by its owner only; the file is complete or not written.
 
     The dump is compressed with gzip if the file name says so. Raises PodiumError.
     """
     try:
-        files.replace(path, lambda file: _write(file, path.name, recorder, info, rename), mode=files.PRIVATE)
+        files.replace(path, lambda file: _write(file, path.name, dump), mode=files.PRIVATE)
     except BrokenPipeError:
         raise  # The reader of a pipe has exited.
     except OSError as error:
         raise PodiumError(f"{path}: write failed: {error.strerror}") from None
 
 
-def _write(
-    file: IO[bytes], name: str, recorder: DumpRecorder, info: ClusterInfo, rename: Rename | None
-) -> None:
+def _write(file: IO[bytes], name: str, dump: Iterable[bytes]) -> None:
     if not name.endswith(".gz"):
-        file.writelines(lines(recorder, info, rename))
+        file.writelines(dump)
         return
     # The gzip header has no name and no time, because they would tell where and when the dump was taken.
     with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
-        packed.writelines(lines(recorder, info, rename))
+        packed.writelines(dump)
 
 
 def lines(recorder: DumpRecorder, info: ClusterInfo, rename: Rename | None) -> Iterator[bytes]:

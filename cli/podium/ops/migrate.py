@@ -28,7 +28,7 @@ from podium.api.groups import (
 )
 from podium.api.membership import GroupKey, group_name
 from podium.api.meta import ObjectMeta
-from podium.api.minors import WORKLOAD_VERSIONS
+from podium.api.minors import WORKLOAD_VERSIONS, closest
 from podium.audit.survey import Survey
 from podium.cluster.reader import Child, ClusterReader
 from podium.documents.document import Document
@@ -122,8 +122,7 @@ def target_version(to: Api, minor: int) -> str:
     """Return the best version of an API for Kubernetes 1.`minor`."""
     if to is Api.PODIUM:
         return STORED
-    known = min(max(minor, min(WORKLOAD_VERSIONS)), max(WORKLOAD_VERSIONS))
-    return f"{NATIVE_GROUP}/{WORKLOAD_VERSIONS[known][0]}"
+    return f"{NATIVE_GROUP}/{WORKLOAD_VERSIONS[closest(minor, WORKLOAD_VERSIONS)][0]}"
 
 
 def plan_migration(
@@ -173,7 +172,7 @@ class _Planner:
         self._target = target
         self._to_native = group_of(target) == NATIVE_GROUP
         self._survey = Survey(view, minor)
-        self._surveyed = {each.key: each for each in self._survey.groups}
+        self._surveyed = {group.key: group for group in self._survey.groups}
         self._templates = self._templated()
         self._owned = self._owners_of_things()
 
@@ -224,22 +223,22 @@ class _Planner:
         workload = self._view.workloads[key]
         there = self._view.workloads.get(key._replace(native=self._to_native))
         staying = [
-            each for each in groups if not each.deletes and each.item.state is not MigrationState.LEAVING
+            move for move in groups if not move.deletes and move.item.state is not MigrationState.LEAVING
         ]
         copy, owners, why = self._copy(workload.ref)
         if there is not None and not self._same_workload(workload, there):
             why = f"{there.ref.apiVersion} has another object of this name"
         makers = self._makers(workload.metadata)
-        users = {str(each.item.object) for each in staying} | makers
+        users = {str(move.item.object) for move in staying} | makers
         item = self._item(workload, users, why, copied=there is not None)
         # Groups that move need their Workload in the new API, even if other groups stay.
-        wanted = item.state is MigrationState.USED and not makers and any(each.copies for each in groups)
+        needed = item.state is MigrationState.USED and not makers and any(move.copies for move in groups)
         return Move(
             item,
             workload.metadata,
             copy,
             _uid(there),
-            copies=there is None and (wanted or item.state is MigrationState.MOVES),
+            copies=there is None and (needed or item.state is MigrationState.MOVES),
             workload="",
             owners=owners,
         )
@@ -265,7 +264,7 @@ class _Planner:
     def _copy(self, ref: ObjectRef) -> tuple[Fields, list[Fields], str]:
         """Return the copy, its references that need a new UID, and what the copy cannot express."""
         document = self._documents[ref].value()
-        copy, notes = convert(document, self._target)
+        copy, notes = convert(document, self._target, self._survey.minor)
         lost = [note for note in notes if note.lost and note.field != "metadata.ownerReferences"]
         owners = [
             {key: value for key, value in owner.items() if key != "uid"}
@@ -278,7 +277,8 @@ class _Planner:
 
     def _version(self, kind: str) -> str:
         """Return the version of a copy of a kind."""
-        return (composite_version(self._target) if kind == "CompositePodGroup" else None) or self._target
+        of_composite = kind == "CompositePodGroup"
+        return (composite_version(self._target, self._survey.minor) if of_composite else None) or self._target
 
     def _makers(self, meta: ObjectMeta) -> set[str]:
         """Return the controller that would recreate an object, and the objects that it owns.
@@ -302,39 +302,49 @@ class _Planner:
         why = self._copy(workload.ref)[2] or self._makers(workload.metadata)
         return f"its {workload.ref} cannot move" if why else ""
 
-    def _same_group(self, one: Child, other: Child) -> bool:
-        same = _meant(one) == _meant(other) and one.template_ref == other.template_ref
-        return same and one.composite == other.composite and self._rest(one.ref) == self._rest(other.ref)
+    def _same_group(self, left: Child, right: Child) -> bool:
+        # kube-apiserver 1.38 writes the policy of the class into a group that has none.
+        policies = {left.preemption_policy, right.preemption_policy} - {None}
+        same = _meant(left) == _meant(right) and left.template_ref == right.template_ref
+        return (
+            same
+            and len(policies) < 2
+            and left.composite == right.composite
+            and self._rest(left.ref) == self._rest(right.ref)
+        )
 
-    def _same_workload(self, one: Workload, other: Workload) -> bool:
+    def _same_workload(self, left: Workload, right: Workload) -> bool:
         def templates(workload: Workload) -> list[tuple[object, ...]]:
-            return [(each.name, each.composite, *_meant(each)) for each in workload.templates.values()]
+            return [
+                (template.name, template.composite, template.preemption_policy, *_meant(template))
+                for template in workload.templates.values()
+            ]
 
-        return templates(one) == templates(other) and self._rest(one.ref) == self._rest(other.ref)
+        return templates(left) == templates(right) and self._rest(left.ref) == self._rest(right.ref)
 
     def _rest(self, ref: ObjectRef) -> list[object]:
         return _unread(self._documents[ref].value())
 
     def _templated(self) -> dict[GroupKey, set[str]]:
         """Return the owners whose pod templates name each group."""
-        found: dict[GroupKey, set[str]] = defaultdict(set)
+        owners: dict[GroupKey, set[str]] = defaultdict(set)
         for owner in made_by_people(self._view.owners):
             for template in owner.templates.values():
                 named = group_name(template.metadata, template.spec, native_served=self._view.native_served)
                 if named is not None:
-                    found[GroupKey(named[0], owner.ref.namespace, named[1])].add(str(owner.ref))
-        return found
+                    owners[GroupKey(named[0], owner.ref.namespace, named[1])].add(str(owner.ref))
+        return owners
 
     def _owners_of_things(self) -> dict[str, set[str]]:
         """Return the pods and pod owners by the UIDs of their owners."""
-        found: dict[str, set[str]] = defaultdict(set)
+        by_uid: dict[str, set[str]] = defaultdict(set)
         for pod in self._view.pods.values():
             for owner in pod.metadata.ownerReferences or ():
-                found[owner.uid].add(f"Pod {pod.metadata.name}")
-        for each in self._view.owners.values():
-            for owner in each.metadata.ownerReferences or ():
-                found[owner.uid].add(str(each.ref))
-        return found
+                by_uid[owner.uid].add(f"Pod {pod.metadata.name}")
+        for pod_owner in self._view.owners.values():
+            for owner in pod_owner.metadata.ownerReferences or ():
+                by_uid[owner.uid].add(str(pod_owner.ref))
+        return by_uid
 
 
 def _as_tree(moves: list[Move]) -> list[Move]:
@@ -367,13 +377,15 @@ def _uid(copy: Child | Workload | None) -> str:
 
 
 def _meant(template: Template | Child) -> tuple[object, ...]:
-    """Return the properties that a scheduler reads; a nil integer is 0, no mode is DisruptionMode.POD."""
+    """Return the properties that a scheduler reads, without preemptionPolicy.
+
+    A nil integer is 0, no mode is DisruptionMode.POD.
+    """
     return (
         template.min_group_count if isinstance(template, CompositeGroup) else template.min_count,
         template.disruption_mode or DisruptionMode.POD,
         template.priority_class_name,
         template.priority or 0,
-        template.preemption_policy,
     )
 
 
@@ -386,8 +398,8 @@ def _unread(document: Fields) -> list[object]:
 def _unread_parts(spec: Fields) -> list[object]:
     """Return the parts of a spec or a composite template, and of the templates in it."""
     parts: list[object] = [
-        [part.get(name) or None for name in ("schedulingConstraints", "resourceClaims")]
-        for part in (spec, *spec.get("podGroupTemplates", ()))
+        [template.get(name) or None for name in ("schedulingConstraints", "resourceClaims")]
+        for template in (spec, *spec.get("podGroupTemplates", ()))
     ]
     parts += [
         [inner.get("name"), inner.get("schedulingPolicy"), *_unread_parts(inner)]
@@ -401,7 +413,7 @@ def _without_nulls(value: Fields) -> Fields:
     return {
         key: _without_nulls(inner)
         if isinstance(inner, dict)
-        else [_without_nulls(each) if isinstance(each, dict) else each for each in inner]
+        else [_without_nulls(item) if isinstance(item, dict) else item for item in inner]
         if isinstance(inner, list)
         else inner
         for key, inner in value.items()

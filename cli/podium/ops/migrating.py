@@ -144,20 +144,20 @@ class Migrator:
 
     async def _used(self, namespace: str) -> _Used:
         """Read the pods of a namespace as they are now."""
-        pods = [each for each in self._discovery.served if each.plural == "pods"]
+        pods = [resource for resource in self._discovery.served if resource.plural == "pods"]
         native = self._discovery.serves(NATIVE_GROUP, "PodGroup")
-        found = _Used(set(), set())
+        used = _Used(set(), set())
         only = self._discovery._replace(served=pods)
         async for page in list_all(self._connection, only, Scope(namespace), self._watcher):
             if page.unread:
                 raise PodiumError(f"Pod: {page.unread}. They are needed to find the groups in use")
             for document in page.documents:
                 pod = document.read(Pod)
-                found.owners.update(owner.uid for owner in pod.metadata.ownerReferences or ())
+                used.owners.update(owner.uid for owner in pod.metadata.ownerReferences or ())
                 key = membership(pod, native_served=native)
                 if key is not None and not pod.finished:
-                    found.groups.add(key)
-        return found
+                    used.groups.add(key)
+        return used
 
     def _path(self, ref: ObjectRef) -> str:
         for served in self._discovery.served:

@@ -20,10 +20,11 @@ from podium.answers.audits.run import MINORS, blocked, blocked_groups, fix_share
 from podium.api import v1alpha1
 from podium.api.convert import Fields, convert
 from podium.api.findings import Finding, ObjectRef, Severity
-from podium.api.foreign import JOB_GATE
 from podium.api.groups import NATIVE_GROUP
 from podium.api.membership import GroupKey
-from podium.api.minors import served_versions
+from podium.api.minors import MINORS as KNOWN_MINORS
+from podium.api.minors import served_versions, upgrades
+from podium.api.podkinds.kind import JOB_GATE
 from podium.audit.gated import JOB_GANG_BY_SHAPE
 from podium.audit.groups import V1ALPHA1_REMOVED, V1ALPHA2_REMOVED
 from podium.audit.survey import AuditFinding, Survey, SurveyedGroup
@@ -100,7 +101,7 @@ class Preflight(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def breaks(self) -> bool:
         """Return whether a group stops scheduling, or an object can no longer be stored."""
-        return bool(self.stopped) or any(each.severity is Severity.ERROR for each in self.findings)
+        return bool(self.stopped) or any(finding.severity is Severity.ERROR for finding in self.findings)
 
 
 class PreflightPlan(NamedTuple):
@@ -130,24 +131,32 @@ def preflight(
     before, after = (Survey(view, MINORS[minor], selected=bool(selector)) for minor in (current, target))
     today, then = (run_rules(survey, CHECKS, namespace, selector) for survey in (before, after))
     brought = _brought(today.found, then.found, before.kubernetes, after.kubernetes, documents)
-    known = {each.key for each in blocked_groups(before)}
-    stopping = [each for each in blocked_groups(after) if each.key not in known]
+    known = {group.key for group in blocked_groups(before)}
+    stopping = [group for group in blocked_groups(after) if group.key not in known]
     remade, manifests = _remade(after, brought, documents)
-    recreated = {each.object for each in remade}
-    gangs = {str(each.finding.object) for each in brought if each.finding.rule == JOB_GANG_BY_SHAPE.id}
-    early = [each for each in brought if each.finding.rule != JOB_GANG_BY_SHAPE.id]
-    kept = [each for each in early if each.finding.object not in recreated]
-    others = (each for each in early if each.finding.object in recreated)
-    rest = [each for each in others if each.finding.rule not in _REMOVED]
+    recreated = {item.object for item in remade}
+    gangs = {
+        str(audited.finding.object) for audited in brought if audited.finding.rule == JOB_GANG_BY_SHAPE.id
+    }
+    early = [audited for audited in brought if audited.finding.rule != JOB_GANG_BY_SHAPE.id]
+    kept = [audited for audited in early if audited.finding.object not in recreated]
+    recreated_findings = (audited for audited in early if audited.finding.object in recreated)
+    rest = [audited for audited in recreated_findings if audited.finding.rule not in _REMOVED]
     report = Preflight(
         current=current,
         currentBy=current_by,
         target=target,
         stops=blocked(after, stopping)[0],
-        stopped=[Stopped(each.ref, blocked(after, [each])[0], _owners(after, each)) for each in stopping],
-        findings=[each.finding for each in brought],
+        stopped=[Stopped(group.ref, blocked(after, [group])[0], _owners(after, group)) for group in stopping],
+        findings=[audited.finding for audited in brought],
         remade=remade,
-        steps=_steps(fix_shares(kept), fix_shares(rest), remade, gangs, (current, target), folder),
+        steps=_in_order(
+            [
+                *_steps(fix_shares(kept), fix_shares(rest), remade, gangs, (current, target), folder),
+                *_flags(before.minor, after.minor),
+                *_no_way_back(view, before.minor, after.minor),
+            ]
+        ),
         notChecked=then.not_checked,
     )
     return PreflightPlan(report, manifests)
@@ -165,27 +174,28 @@ def _brought(
     A manifest of a removed version is always one: it was never applied to the current minor.
     """
 
-    def identity(found: AuditFinding, minor: str) -> tuple[object, ...]:
-        finding, ref = found.finding, found.finding.object
+    def identity(audited: AuditFinding, minor: str) -> tuple[object, ...]:
+        finding, ref = audited.finding, audited.finding.object
         words = finding.message.replace(f"Kubernetes {minor}", "Kubernetes")
         return finding.rule, ref.group, ref.kind, ref.namespace, ref.name, finding.field, words
 
-    def is_manifest(found: AuditFinding) -> bool:
-        document = documents.get(found.finding.object)
+    def is_manifest(audited: AuditFinding) -> bool:
+        document = documents.get(audited.finding.object)
         return document is not None and "uid" not in (document.value().get("metadata") or {})
 
-    known = {identity(each, current) for each in today}
+    known = {identity(audited, current) for audited in today}
     return [
-        each
-        for each in then
-        if identity(each, target) not in known or (each.finding.rule in _REMOVED and is_manifest(each))
+        audited
+        for audited in then
+        if identity(audited, target) not in known
+        or (audited.finding.rule in _REMOVED and is_manifest(audited))
     ]
 
 
-def _owners(survey: Survey, each: SurveyedGroup) -> list[str]:
+def _owners(survey: Survey, group: SurveyedGroup) -> list[str]:
     """Return the owners of the live pods of a group; a pod without an owner is listed itself."""
-    bare = sorted(f"Pod {pod.metadata.name}" for pod in each.present if survey.owner(pod) is None)
-    return [str(owner) for owner in survey.owners(each.present)] + bare
+    bare = sorted(f"Pod {pod.metadata.name}" for pod in group.present if survey.owner(pod) is None)
+    return [str(owner) for owner in survey.owners(group.present)] + bare
 
 
 def _holders(survey: Survey, group: SurveyedGroup, creator: ObjectRef | None) -> list[str]:
@@ -204,8 +214,8 @@ def _remade(
 
     Workloads come first, because 1.36 requires them before their groups.
     """
-    refs = [each.finding.object for each in brought if each.finding.rule in _REMOVED]
-    surveyed = {each.key: each for each in survey.groups}
+    refs = [audited.finding.object for audited in brought if audited.finding.rule in _REMOVED]
+    surveyed = {surveyed_group.key: surveyed_group for surveyed_group in survey.groups}
     group_version = served_versions(survey.minor)[0]
     remade = []
     manifests: dict[str, list[Fields]] = defaultdict(list)
@@ -275,10 +285,10 @@ def _steps(  # noqa: PLR0917 - the parts of a plan, in its order
     `recreate_fixes` are the fixes for recreated objects, which are applied when the objects are recreated.
     `gangs` are the Jobs that remain a gang only with a field that the current minor drops.
     """
-    steps = [MigrationStep(When.BEFORE, f"{each.fix} ({_clears(each)})") for each in fixes]
-    manual = [each for each in remade if not each.creator]
-    holding = {owner for each in remade if each.stored for owner in each.owners}
-    deleted = {each.creator for each in remade if each.creator and each.owners}
+    steps = [MigrationStep(When.BEFORE, f"{share.fix} ({_clears(share)})") for share in fixes]
+    manual = [item for item in remade if not item.creator]
+    holding = {owner for item in remade if item.stored for owner in item.owners}
+    deleted = {item.creator for item in remade if item.creator and item.owners}
     if not steps and not remade:
         return []
     if remade:
@@ -290,17 +300,67 @@ def _steps(  # noqa: PLR0917 - the parts of a plan, in its order
         MigrationStep(When.UPGRADE, f"upgrade the control plane to {', then to '.join(between)}{serving}")
     )
     new = f"{quote(folder or 'DIR')}/{NEW}"
-    if any(each.stored for each in manual):
+    if any(item.stored for item in manual):
         steps.append(MigrationStep(When.AFTER, "recreate the objects", [f"kubectl create -f {new}"]))
-    if not all(each.stored for each in manual):
+    if not all(item.stored for item in manual):
         steps.append(MigrationStep(When.AFTER, f"copy the manifests of {new} to your repository"))
     if gangs:
-        what = "set spec.scheduling.schedulingPolicy.gang in the Job or its template before it is recreated"
-        steps.append(MigrationStep(When.AFTER, f"to keep {some(gangs)} a gang, {what} (gate {JOB_GATE})"))
+        advice = "set spec.scheduling.schedulingPolicy.gang in the Job or its template before it is recreated"
+        steps.append(MigrationStep(When.AFTER, f"to keep {some(gangs)} a gang, {advice} (gate {JOB_GATE})"))
     if holding:
         again = "; their controllers create the groups that they own" if deleted else ""
         steps.append(MigrationStep(When.AFTER, f"restart the stopped workloads: {some(holding)}{again}"))
     return steps
+
+
+def _in_order(steps: Iterable[MigrationStep]) -> list[MigrationStep]:
+    times = list(When)
+    return sorted(steps, key=lambda step: times.index(step.when))
+
+
+def _flags(current: int, target: int) -> Iterator[MigrationStep]:
+    """Yield the steps for flags of today with which no component of the target starts."""
+    served = {version for kind in KNOWN_MINORS[target].kinds.values() for version in kind.versions}
+    gone = sorted(set(KNOWN_MINORS[current].versions("Workload")) - served)
+    if gone:
+        names = listed([f"{NATIVE_GROUP}/{version}" for version in gone])
+        text = f"remove {names} from --runtime-config of kube-apiserver"
+        yield MigrationStep(When.UPGRADE, f"{text}, which does not start with an unknown version")
+    removed = sorted(name for minor in upgrades(current, target) for name in minor.removed_gates)
+    if removed:
+        text = "remove unknown gates from --feature-gates of all components, which do not start with one"
+        yield MigrationStep(When.UPGRADE, f"{text}: {listed(removed)}")
+    before, after = KNOWN_MINORS[current].gates, KNOWN_MINORS[target].gates
+    locked = sorted(
+        name for name, gate in after.items() if gate.locked and not (name in before and before[name].locked)
+    )
+    if locked:
+        text = (
+            "remove gates that are set to false, and are locked now, from --feature-gates of all components"
+        )
+        yield MigrationStep(When.UPGRADE, f"{text}: {listed(locked)}")
+
+
+def _no_way_back(view: ClusterReader, current: int, target: int) -> Iterator[MigrationStep]:
+    """Yield the warning that the current minor cannot read composite groups which the target has written."""
+    kind = "CompositePodGroup"
+    before, after = (KNOWN_MINORS[minor].kinds.get(kind) for minor in (current, target))
+    if before is None or after is None or after.stored in before.versions:
+        return
+    native = sum(composite.native for composite in view.composites.values())
+    if native:
+        resource = f"{kind.lower()}s.{after.stored}.{NATIVE_GROUP}"
+        warning = f"do not go back: each write stores a {kind} ({native:,} here) as {after.stored}"
+        yield MigrationStep(
+            When.AFTER,
+            f"{warning}. kube-apiserver 1.{current} never becomes ready with such objects, and cannot delete "
+            f"them. To go back, first delete them on 1.{target}. Those that it created stay until the groups "
+            "below them are gone",
+            [
+                f"kubectl delete {resource} --all --all-namespaces --wait=false",
+                f"kubectl get {resource} --all-namespaces",
+            ],
+        )
 
 
 def _before(
@@ -316,34 +376,34 @@ def _before(
     """
     steps = []
     where = quote(folder or "DIR")
-    if any(not (each.manifest or each.creator) for each in remade):
+    if any(not (item.manifest or item.creator) for item in remade):
         # An object that is deleted without its manifest is lost.
-        what = "run preflight on the live cluster, because a dump does not hold whole objects"
-        steps.append(MigrationStep(When.BEFORE, what))
+        sentence = "run preflight on the live cluster, because a dump does not hold whole objects"
+        steps.append(MigrationStep(When.BEFORE, sentence))
     if folder is None:
         steps.append(MigrationStep(When.BEFORE, "write the manifests: run this again with --output-dir DIR"))
     if holding:
-        what = "the API server keeps their groups until these pods are gone"
-        steps.append(MigrationStep(When.BEFORE, f"stop {some(holding)}, or wait for the end: {what}"))
+        sentence = "the API server keeps their groups until these pods are gone"
+        steps.append(MigrationStep(When.BEFORE, f"stop {some(holding)}, or wait for the end: {sentence}"))
     if deleted:
-        what = "their controllers would create the groups again"
-        steps.append(MigrationStep(When.BEFORE, f"delete {some(deleted)} when stopped: {what}"))
+        sentence = "their controllers would create the groups again"
+        steps.append(MigrationStep(When.BEFORE, f"delete {some(deleted)} when stopped: {sentence}"))
     steps += [
         MigrationStep(
-            When.BEFORE, f"in {where}/{NEW}, and while the pods are stopped: {each.fix} ({_clears(each)})"
+            When.BEFORE, f"in {where}/{NEW}, and while the pods are stopped: {share.fix} ({_clears(share)})"
         )
-        for each in fixes
+        for share in fixes
     ]
-    stored = [each.object for each in remade if each.stored]
+    stored = [item.object for item in remade if item.stored]
     if stored:
-        versions = sorted({each.apiVersion for each in stored})
+        versions = sorted({ref.apiVersion for ref in stored})
         resources = ",".join(f"{plural}.{version}.{NATIVE_GROUP}" for plural, version in _resources(versions))
         commands = [
             f"kubectl delete --wait=false -f {where}/{OLD}",
             f"kubectl get {resources} --all-namespaces",
         ]
-        what = f"delete all {count(len(stored), 'object')} of {listed(versions)}"
-        steps.append(MigrationStep(When.BEFORE, what, commands))
+        sentence = f"delete all {count(len(stored), 'object')} of {listed(versions)}"
+        steps.append(MigrationStep(When.BEFORE, sentence, commands))
     return steps
 
 

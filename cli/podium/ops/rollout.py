@@ -94,8 +94,8 @@ class Rollout(NamedTuple):
         """Return the first cause in words with the number of the others; empty if none is known."""
         if not self.causes:
             return ""
-        others = len(self.causes) - 1
-        return f"{self.causes[0]} (and {count(others, 'other cause')})" if others else str(self.causes[0])
+        more = len(self.causes) - 1
+        return f"{self.causes[0]} (and {count(more, 'other cause')})" if more else str(self.causes[0])
 
 
 def rollout(
@@ -116,26 +116,26 @@ def rollout(
     causes = [*_deployment_causes(deployment)]
     if newest is not None:
         causes += _replica_set_causes(newest, events)
-        ours = [each for each in pods if _owner(each) == newest["metadata"]["uid"]]
+        ours = [pod for pod in pods if _owner(pod) == newest["metadata"]["uid"]]
         causes += [cause for pod in ours if not _ending(pod) for cause in _pod_causes(pod, events)]
     elif not causes:
         causes += _refusals(deployment, f"Deployment {deployment['metadata']['name']}")
-    causes.sort(key=lambda each: (*_ORDER, each.kind).index(each.kind))
+    causes.sort(key=lambda item: (*_ORDER, item.kind).index(item.kind))
     return Rollout(lacks, causes or [*_overdue(deployment)])
 
 
 def lacking(deployment: Document) -> str:
     """Return what a Deployment lacks to run its spec, as `kubectl rollout status` does; empty if nothing."""
     status = deployment.get("status") or {}
-    wanted = deployment["spec"].get("replicas", 1)
+    replicas = deployment["spec"].get("replicas", 1)
     if _is_stale(deployment):
         return "was not processed by its controller yet"
     updated, available = status.get("updatedReplicas", 0), status.get("availableReplicas", 0)
-    if updated < wanted:
-        return f"has {updated} of {wanted} new pods"
+    if updated < replicas:
+        return f"has {updated} of {replicas} new pods"
     if status.get("replicas", 0) > updated:
         return f"has {status['replicas'] - updated} old pods left"
-    return "" if available >= wanted else f"has {available} of {wanted} pods available"
+    return "" if available >= replicas else f"has {available} of {replicas} pods available"
 
 
 def _is_stale(deployment: Document) -> bool:
@@ -145,7 +145,11 @@ def _is_stale(deployment: Document) -> bool:
 
 def _newest(deployment: Document, replica_sets: Iterable[Document]) -> Document | None:
     """Return the ReplicaSet of the highest revision; the controller renumbers the one it rolls back to."""
-    owned = [each for each in replica_sets if _owner(each) == deployment["metadata"].get("uid")]
+    owned = [
+        replica_set
+        for replica_set in replica_sets
+        if _owner(replica_set) == deployment["metadata"].get("uid")
+    ]
     return max(owned, key=_revision, default=None)
 
 
@@ -156,7 +160,7 @@ def _revision(replica_set: Document) -> int:
 
 def _owner(document: Document) -> str | None:
     owners = document["metadata"].get("ownerReferences") or ()
-    return next((str(each["uid"]) for each in owners if each.get("controller")), None)
+    return next((str(owner["uid"]) for owner in owners if owner.get("controller")), None)
 
 
 def _ending(pod: Document) -> bool:
@@ -167,29 +171,29 @@ def _deployment_causes(deployment: Document) -> Iterator[Cause]:
     name = f"Deployment {deployment['metadata']['name']}"
     if deployment["spec"].get("paused"):
         yield Cause(CauseKind.PAUSED, name, "paused", "kubectl rollout resume lets it continue")
-    for each in conditions(deployment, "Progressing", "False"):
-        if each.get("reason") == "ReplicaSetCreateError":
-            yield Cause(CauseKind.REFUSED, name, each["reason"], each.get("message", ""))
+    for condition in conditions(deployment, "Progressing", "False"):
+        if condition.get("reason") == "ReplicaSetCreateError":
+            yield Cause(CauseKind.REFUSED, name, condition["reason"], condition.get("message", ""))
 
 
 def _overdue(deployment: Document) -> Iterator[Cause]:
     """Yield the controller's own judgement, for a rollout without another cause."""
-    for each in conditions(deployment, "Progressing", "False"):
+    for condition in conditions(deployment, "Progressing", "False"):
         name = f"Deployment {deployment['metadata']['name']}"
-        yield Cause(CauseKind.STARTING, name, each.get("reason", ""), each.get("message", ""))
+        yield Cause(CauseKind.STARTING, name, condition.get("reason", ""), condition.get("message", ""))
 
 
 def _replica_set_causes(replica_set: Document, events: Sequence[Document]) -> Iterator[Cause]:
     """Yield why pods are not created. The condition keeps its first message, an Event has the latest."""
     name = f"ReplicaSet {replica_set['metadata']['name']}"
-    for each in _refusals(replica_set, name):
-        event = _latest(events, replica_set, each.reason)
-        yield each._replace(message=event["message"]) if event else each
+    for cause in _refusals(replica_set, name):
+        event = _latest(events, replica_set, cause.reason)
+        yield cause._replace(message=event["message"]) if event else cause
 
 
 def _refusals(document: Document, name: str) -> Iterator[Cause]:
-    for each in conditions(document, "ReplicaFailure", "True"):
-        yield Cause(CauseKind.REFUSED, name, each.get("reason", ""), each.get("message", ""))
+    for condition in conditions(document, "ReplicaFailure", "True"):
+        yield Cause(CauseKind.REFUSED, name, condition.get("reason", ""), condition.get("message", ""))
 
 
 def _pod_causes(pod: Document, events: Sequence[Document]) -> Iterator[Cause]:
@@ -200,14 +204,14 @@ def _pod_causes(pod: Document, events: Sequence[Document]) -> Iterator[Cause]:
         return
     if any(conditions(pod, "Ready", "True")):
         return
-    for each in conditions(pod, POD_SCHEDULED, "False"):
-        yield Cause(CauseKind.UNSCHEDULED, name, each.get("reason", ""), each.get("message", ""))
-    found = False
+    for condition in conditions(pod, POD_SCHEDULED, "False"):
+        yield Cause(CauseKind.UNSCHEDULED, name, condition.get("reason", ""), condition.get("message", ""))
+    explained = False
     for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
         for cause in _container_causes(name, pod["metadata"]["name"], container):
-            found = True
+            explained = True
             yield cause
-    if not found:
+    if not explained:
         yield from _quiet_causes(name, pod, _latest(events, pod))
 
 
@@ -250,9 +254,11 @@ def _crash(name: str, pod: str, container: Document) -> Cause:
 
 def _quiet_causes(name: str, pod: Document, event: Document | None) -> Iterator[Cause]:
     """Yield why a pod is not ready whose containers report no reason: its last warning tells it."""
-    states = {each["name"]: each for each in (pod.get("status") or {}).get("containerStatuses") or ()}
-    running = [key for key, each in states.items() if "running" in (each.get("state") or {})]
-    unready = [each for each in running if not states[each].get("ready")]
+    states = {
+        container["name"]: container for container in (pod.get("status") or {}).get("containerStatuses") or ()
+    }
+    running = [key for key, container in states.items() if "running" in (container.get("state") or {})]
+    unready = [key for key in running if not states[key].get("ready")]
     reason, message = (event.get("reason", ""), event.get("message", "")) if event else ("", "")
     if unready:
         log = ContainerLog(pod["metadata"]["name"], unready[0])
@@ -263,21 +269,21 @@ def _quiet_causes(name: str, pod: Document, event: Document | None) -> Iterator[
 
 def conditions(document: Document, kind: str, status: str) -> Iterator[Document]:
     """Yield the condition of a type, if it has this status."""
-    for each in (document.get("status") or {}).get("conditions") or ():
-        if (each["type"], each["status"]) == (kind, status):
-            yield each
+    for condition in (document.get("status") or {}).get("conditions") or ():
+        if (condition["type"], condition["status"]) == (kind, status):
+            yield condition
 
 
 def _latest(events: Iterable[Document], document: Document, reason: str = "") -> Document | None:
     """Return the last warning about an object, of a reason if one is given."""
     uid = document["metadata"].get("uid")
     about = [
-        each
-        for each in events
-        if each.get("type") == "Warning"
+        event
+        for event in events
+        if event.get("type") == "Warning"
         and uid is not None
-        and (each.get("involvedObject") or {}).get("uid") == uid
-        and reason in ("", each.get("reason"))
+        and (event.get("involvedObject") or {}).get("uid") == uid
+        and reason in ("", event.get("reason"))
     ]
     return max(about, key=_time, default=None)
 

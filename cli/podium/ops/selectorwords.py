@@ -59,34 +59,34 @@ class Expression:
         # The value of each string, by its offset.
         self._values: dict[int, str] = {}
         # An escaped name may be that of a domain, whose pseudonym another token would hold.
-        broken = bool(unknown) or any(each.kind == "escaped" for each in tokens)
-        for each in tokens:
-            if each.kind == "string":
+        broken = bool(unknown) or any(token.kind == "escaped" for token in tokens)
+        for token in tokens:
+            if token.kind == "string":
                 try:
-                    self._values[each.offset] = string(each.text)
+                    self._values[token.offset] = string(token.text)
                 except LiteralError:
                     broken = True
-        self._parts = sorted((*tokens, *(Token("unknown", *each) for each in unknown)), key=_offset)
+        self._parts = sorted((*tokens, *(Token("unknown", *gap) for gap in unknown)), key=_offset)
         self.literals = frozenset(self._values.values())
-        self.identifiers = frozenset(each.text for each in tokens if each.kind == "identifier")
+        self.identifiers = frozenset(token.text for token in tokens if token.kind == "identifier")
         self.names = self.identifiers | self.literals
         padded = [_END, *tokens, _END, _END, _END]
         around = [padded[at : at + 5] for at in range(len(tokens))]
-        self.tells = broken or any(_tells(*each[:3]) for each in around)
-        self.reaches_all = broken or any(_reaches(*each) for each in around)
+        self.tells = broken or any(_tells(*window[:3]) for window in around)
+        self.reaches_all = broken or any(_reaches(*window) for window in around)
 
     def renamed(self, rename: Callable[[str], str]) -> str:
         """Return the text with its literals renamed and without comments; parsed literals stay."""
         written: list[str] = []
         end, before = 0, [_END, _END]
-        for part in self._parts:
-            written.append(_COMMENT.sub("", self._text[end : part.offset]))
-            end = part.offset + len(part.text)
-            value = self._values.get(part.offset)
+        for token in self._parts:
+            written.append(_COMMENT.sub("", self._text[end : token.offset]))
+            end = token.offset + len(token.text)
+            value = self._values.get(token.offset)
             parsed = before[1].text == "(" and before[0].text in _PARSING
             new = rename(value) if value is not None and not parsed else value
-            written.append(part.text if new is None or new == value else json.dumps(new))
-            before = [before[1], part]
+            written.append(token.text if new is None or new == value else json.dumps(new))
+            before = [before[1], token]
         return "".join((*written, _COMMENT.sub("", self._text[end:])))
 
 
@@ -104,22 +104,22 @@ def kept_words(objects: Iterable[Any]) -> frozenset[str]:
     """
     slices: list[ResourceSlice] = []
     expressions: set[str] = set()
-    for each in objects:
-        if isinstance(each, ResourceSlice):
-            slices.append(each)
+    for item in objects:
+        if isinstance(item, ResourceSlice):
+            slices.append(item)
         else:
-            expressions.update(_expressions(each))
+            expressions.update(_expressions(item))
     read = list(map(Expression, expressions))
-    telling = [each for each in read if each.tells]
+    telling = [expression for expression in read if expression.tells]
     # A field of the attributes is a domain: `device.attributes.acme`.
-    identifiers = frozenset[str]().union(*(each.identifiers for each in read))
-    mentioned = frozenset[str]().union(*(each.names for each in telling))
-    reaches_all = any(each.reaches_all for each in telling)
-    words = set(frozenset[str]().union(*(each.literals for each in telling)))
-    for each in slices:
-        if reaches_all or "driver" in mentioned or each.spec.driver in identifiers:
-            words.add(each.spec.driver)
-        for device in each.spec.devices or ():
+    identifiers = frozenset[str]().union(*(expression.identifiers for expression in read))
+    mentioned = frozenset[str]().union(*(expression.names for expression in telling))
+    reaches_all = any(expression.reaches_all for expression in telling)
+    words = set(frozenset[str]().union(*(expression.literals for expression in telling)))
+    for resource_slice in slices:
+        if reaches_all or "driver" in mentioned or resource_slice.spec.driver in identifiers:
+            words.add(resource_slice.spec.driver)
+        for device in resource_slice.spec.devices or ():
             words.update(name.rpartition("/")[2] for name in device.capacity or ())
             for name, attribute in (device.attributes or {}).items():
                 domain, _, bare = name.rpartition("/")
@@ -152,15 +152,15 @@ def _expressions(stored: Any) -> Iterator[str]:
 
 def _of_claim(spec: DeviceClaimSpec) -> Iterator[str]:
     for request in spec.devices.requests or ():
-        for each in (request.exactly, *(request.firstAvailable or ())):
-            if each is not None:
-                yield from _selected(each.selectors)
+        for option in (request.exactly, *(request.firstAvailable or ())):
+            if option is not None:
+                yield from _selected(option.selectors)
 
 
 def _selected(selectors: list[DeviceSelector] | None) -> Iterator[str]:
-    for each in selectors or ():
-        if each.cel is not None:
-            yield each.cel.expression
+    for selector in selectors or ():
+        if selector.cel is not None:
+            yield selector.cel.expression
 
 
 def _tells(before: Token, token: Token, after: Token) -> bool:

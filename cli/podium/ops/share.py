@@ -32,8 +32,8 @@ from podium.api.devices import (
     ResourceSliceSpec,
 )
 from podium.api.events import PREEMPTED_BY, PREEMPTOR, Event
-from podium.api.foreign import MANIFEST_OWNERS
 from podium.api.meta import Condition, LabelSelector, ObjectMeta, OwnerReference
+from podium.api.podkinds.table import OWNER_KINDS
 from podium.api.priority import SYSTEM_CLASSES, SYSTEM_PREFIX
 from podium.api.records import CLUSTER, Owner, RecordedPlan
 from podium.api.schedulable import (
@@ -83,7 +83,7 @@ Rename = Callable[[str], str]
 _NAME_OF_NODE = "metadata.name"
 
 # Kinds of well-known owners.
-_OWNERS = frozenset(kind for _, kind in MANIFEST_OWNERS)
+_OWNERS = frozenset(kind for _, kind in OWNER_KINDS)
 
 # Addresses that mean all addresses of a node.
 _ANY_ADDRESS = frozenset(("", "0.0.0.0", "::"))  # noqa: S104 - compared with, not listened on
@@ -194,9 +194,9 @@ class Filter:
             return value
         shared = {}
         for field, name in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True):
-            part = getattr(value, field)
-            if part is not None and field not in FREE_TEXT_FIELDS:
-                shared[name] = self._field(type(value), field, part)
+            content = getattr(value, field)
+            if content is not None and field not in FREE_TEXT_FIELDS:
+                shared[name] = self._field(type(value), field, content)
         if isinstance(value, OwnerReference | ControllerRef):
             shared |= self._foreign(value)
         if words := self._eviction(value) or (self._words(value) if self._past else ""):
@@ -225,8 +225,8 @@ class Filter:
         message = value.message or ""
         if not self._pseudonyms:
             return message
-        found = _SHORT_NODE.match(message)
-        return found[0] if found else ""
+        match = _SHORT_NODE.match(message)
+        return match[0] if match else ""
 
     def _words(self, value: msgspec.Struct) -> str:
         """Return the message of an object on waiting or eviction; under pseudonyms only the names in it."""
@@ -236,13 +236,13 @@ class Filter:
         message: str = (getattr(value, "message", None) if telling else None) or ""
         if not self._pseudonyms:
             return message
-        if isinstance(value, Event) and (found := PREEMPTED_BY.match(message)):
-            return f"Preempted by {found[1]} {self._rename(found[2])} on node {self._rename(found[3])}"
+        if isinstance(value, Event) and (match := PREEMPTED_BY.match(message)):
+            return f"Preempted by {match[1]} {self._rename(match[2])} on node {self._rename(match[3])}"
         scheduler, colon, rest = message.partition(": preempting")
         if not (isinstance(value, Condition) and colon):
             return ""
-        found = PREEMPTOR.search(rest)
-        preemptor = f"{found[1]} (UID {self._rename(found[2])})" if found else "pod"
+        match = PREEMPTOR.search(rest)
+        preemptor = f"{match[1]} (UID {self._rename(match[2])})" if match else "pod"
         return f"{self._rename(scheduler)}: preempting to accommodate a higher priority {preemptor}"
 
     def _known_labels(self, labels: dict[str, str]) -> dict[str, str]:
@@ -279,7 +279,7 @@ class Filter:
         return {self._qualified(name): self.share(value) for name, value in values.items()}
 
     def _request(self, name: str) -> str:
-        return "/".join(self._rename(part) for part in name.split("/"))
+        return "/".join(self._rename(name_part) for name_part in name.split("/"))
 
     def _expression(self, text: str) -> str:
         return Expression(text).renamed(self._word) if self._pseudonyms else text
@@ -298,7 +298,7 @@ class Filter:
 
     def _zone(self, value: str) -> str:
         """Return a value of a label, which may be several zones of a volume."""
-        return _ZONE_SEPARATOR.join(self._rename(part) for part in value.split(_ZONE_SEPARATOR))
+        return _ZONE_SEPARATOR.join(self._rename(zone) for zone in value.split(_ZONE_SEPARATOR))
 
     def _label_value(self, key: str, value: str) -> str:
         if _is_plain(key):
@@ -308,7 +308,7 @@ class Filter:
         if key in FLAGS and value in ("true", "false"):
             return value
         if key == MIGRATED_PLUGINS:
-            return ",".join(each for each in value.split(",") if each in _PLUGINS)
+            return ",".join(plugin for plugin in value.split(",") if plugin in _PLUGINS)
         return self._zone(value)
 
     def _keys(self, keys: list[str]) -> list[str]:

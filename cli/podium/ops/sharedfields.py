@@ -3,7 +3,7 @@
 A field in none of the tables of types and fields is treated by its name.
 """
 
-from podium.api.core import ClaimedAmount, SchedulingGate
+from podium.api.core import ClaimedAmount, SchedulingGate, TopologySpreadConstraint
 from podium.api.devices import (
     EXTENDED_RESOURCE_CLAIM,
     AllocatedConfiguration,
@@ -31,13 +31,14 @@ from podium.api.groups import (
 )
 from podium.api.meta import LabelSelectorRequirement, ObjectMeta
 from podium.api.nodeselector import NodeSelectorRequirement
-from podium.api.podcreators import RoleScheduling
+from podium.api.podkinds.jobset import JOBSET_INDEX, RoleScheduling
+from podium.api.podkinds.table import NAMING_LABELS
+from podium.api.podkinds.workloads import TEMPLATE_HASH
 from podium.api.priority import TOLERATION_PREFIXES
 from podium.api.schedulable import (
     PodAffinityTerm,
     Taint,
     Toleration,
-    TopologySpreadConstraint,
 )
 from podium.api.storage import (
     BETA_CLASS,
@@ -66,28 +67,11 @@ def words_of(text: str) -> frozenset[str]:
 NAMING_KEYS = frozenset(
     (
         GROUP_LABEL,
-        *(key for each in FOREIGN_KINDS for key in each.keys),
-        inferred.GROVE_GANG,
-        inferred.GROVE_ROLE,
-        inferred.GROVE_SET,
-        inferred.JOBSET_NAME,
-        inferred.JOBSET_ROLE,
-        inferred.JOB_NAME,
-        inferred.JOB_NAME_OLD,
-        inferred.KNATIVE_SERVICE,
+        *(key for kind in FOREIGN_KINDS for key in kind.keys),
+        *NAMING_LABELS,
         inferred.KUEUE_GROUP,
         inferred.KUEUE_ROLE,
         inferred.KUEUE_WORKLOAD,
-        inferred.LWS_GROUP,
-        inferred.LWS_NAME,
-        inferred.LWS_WORKER,
-        inferred.RAY_CLUSTER,
-        inferred.RAY_ROLE,
-        inferred.TRAINING_JOB,
-        inferred.TRAINING_ROLE,
-        inferred.TRAINJOB_STEP,
-        inferred.VOLCANO_JOB,
-        inferred.VOLCANO_TASK,
         inferred.YUNIKORN_APP,
         inferred.YUNIKORN_APP_OLD,
         inferred.YUNIKORN_TASKS,
@@ -102,14 +86,14 @@ FLAGS = frozenset((EXTENDED_RESOURCE_CLAIM, *DEFAULT_CLASS))
 # Keys, or prefixes of keys, whose values are numbers, digests and Podium's own words.
 PLAIN_KEYS = (
     inferred.KUEUE_ROLE_HASH,
-    inferred.TEMPLATE_HASH,
+    TEMPLATE_HASH,
     *TOLERATION_PREFIXES,
     autogroups.AUTO_LABEL,
     autogroups.TREE_LABEL,
     autogroups.DISRUPTION_LABEL,
     autogroups.NAMESPACE_LABEL,
     autogroups.SCHEDULER_LABEL,
-    autogroups.JOBSET_INDEX,
+    JOBSET_INDEX,
 )
 CLASS_FIELD = "priorityClassName"
 NAME_FIELDS = words_of("""

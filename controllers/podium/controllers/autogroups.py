@@ -17,11 +17,11 @@ from collections.abc import Sequence
 
 from podium.api.core import Pod
 from podium.api.findings import ObjectRef
-from podium.api.foreign import PodOwner
 from podium.api.membership import GroupKey
+from podium.api.podkinds.kind import PodOwner
 from podium.cluster.reader import ClusterReader
 from podium.controllers.actions import ApplyGroup, CreateGroup, Reconciliation
-from podium.groups import autogroups, autotrees
+from podium.groups import autogroups
 from podium.groups.autogroups import Gang
 from podium.groups.trees import is_too_large
 
@@ -44,7 +44,7 @@ def _decide_root(view: ClusterReader, key: GroupKey) -> Reconciliation:
     members = [pod for child in children for pod in _asking(view, child, root=key.name)]
     owner = _owner(view, _gang(members))
     class_name = autogroups.class_of(view.classes, (pod.spec for pod in members)) if members else ""
-    document = autotrees.root_of(owner, class_name) if owner is not None else None
+    document = autogroups.root_of(owner, class_name) if owner is not None else None
     return Reconciliation((CreateGroup(_ref(key), document),) if document is not None else ())
 
 
@@ -54,7 +54,7 @@ def _decide_gang(view: ClusterReader, key: GroupKey) -> Reconciliation:
     owner = _owner(view, gang)
     if gang is None or owner is None:
         return Reconciliation()
-    size = autotrees.size_of(owner, gang)
+    size = autogroups.size_of(owner, gang)
     if size < 1:
         return Reconciliation()
     group = view.groups.get(key)
@@ -62,7 +62,7 @@ def _decide_gang(view: ClusterReader, key: GroupKey) -> Reconciliation:
         class_name = autogroups.class_of(view.classes, (pod.spec for pod in members))
         disruption = autogroups.disruption_of(pod.metadata for pod in members)
         return Reconciliation(
-            (CreateGroup(_ref(key), autotrees.leaf_of(owner, gang, class_name, disruption)),)
+            (CreateGroup(_ref(key), autogroups.leaf_of(owner, gang, class_name, disruption)),)
         )
     meta = group.metadata
     controller = meta.controller()
@@ -71,7 +71,7 @@ def _decide_gang(view: ClusterReader, key: GroupKey) -> Reconciliation:
         return Reconciliation()
     # An apply removes fields that an earlier apply set and this one omits. No apply sets the disruption mode:
     # it is immutable, and groups of earlier releases have another one.
-    document = autotrees.leaf_of(owner, gang, group.priority_class_name)
+    document = autogroups.leaf_of(owner, gang, group.priority_class_name)
     document["metadata"] |= {"uid": meta.uid, "resourceVersion": meta.resourceVersion}
     return Reconciliation((ApplyGroup(_ref(key), document),))
 

@@ -110,8 +110,8 @@ def _agreed(group: PodGroup, kind: str, reason: str, members: int, axis: Axis[in
         return Judged(_condition(group, kind, "False", NO_MEMBERS, message))
     leaving = _leaving(axis)
     subject = "All pods that are not terminating" if leaving else "All pods"
-    what = "priority" if kind == PRIORITY else "preemptionPolicy"
-    message = " ".join((f"{subject} have {what} {axis.expected}.", *leaving))
+    field = "priority" if kind == PRIORITY else "preemptionPolicy"
+    message = " ".join((f"{subject} have {field} {axis.expected}.", *leaving))
     return Judged(_condition(group, kind, "False", reason, message))
 
 
@@ -133,22 +133,22 @@ def _unresolved(group: PodGroup) -> str:
 
 def _causes(group: PodGroup, divergence: Divergence) -> list[str]:
     """Return sentences about the causes of most pods, in the audit's order, and the number of others."""
-    ranked = sorted(divergence.causes, key=lambda each: -len(each.pods))
-    parts = [because(group, each, divergence) for each in sorted(ranked[:_SHOWN])]
+    ranked = sorted(divergence.causes, key=lambda cause: -len(cause.pods))
+    parts = [because(group, cause, divergence) for cause in sorted(ranked[:_SHOWN])]
     rest = len(ranked) - len(parts)
     return [*parts, f"And {count(rest, 'more cause')}."] if rest else parts
 
 
 def _leaving(axis: Axis[int] | Axis[str]) -> tuple[str, ...]:
-    names = [name for each in axis.differing for name in each.terminating]
+    names = [name for differing in axis.differing for name in differing.terminating]
     return (f"Terminating and different: {some(names)}.",) if names else ()
 
 
 def _main_cause(divergence: Divergence) -> str:
     """Return the cause to count a group under: that of most pods; age only if there is no other cause."""
     pods: Counter[DivergenceCause] = Counter()
-    for each in divergence.causes:
-        pods[each.cause] += len(each.pods)
+    for cause in divergence.causes:
+        pods[cause.cause] += len(cause.pods)
     if not pods:
         return _UNEXPLAINED
     return max(pods, key=lambda cause: (cause is not DivergenceCause.POD_OLDER, pods[cause]))

@@ -56,20 +56,22 @@ def decide(
     if group.metadata.deletionTimestamp is not None:
         return Reconciliation()
     stored = _ours(group)
-    wanted = {
-        each.condition.type: each.condition
-        for each in judged
-        if each.condition.type in stored or each.condition.status != "False" or write is Write.ALWAYS
+    by_type = {
+        judgement.condition.type: judgement.condition
+        for judgement in judged
+        if judgement.condition.type in stored
+        or judgement.condition.status != "False"
+        or write is Write.ALWAYS
     }
-    if wanted.keys() == stored.keys() and all(_same(stored[kind], wanted[kind]) for kind in wanted):
+    if by_type.keys() == stored.keys() and all(_same(stored[kind], by_type[kind]) for kind in by_type):
         return Reconciliation()
     flipped = any(
-        kind not in stored or stored[kind].status != condition.status for kind, condition in wanted.items()
+        kind not in stored or stored[kind].status != condition.status for kind, condition in by_type.items()
     )
     wait = min(max(QUIET - times.quiet, APART - times.since_write), LONGEST - times.since_write)
     if not flipped and wait > 0:
         return Reconciliation(again=wait)
-    conditions = tuple(timed(condition, stored.get(kind), now) for kind, condition in wanted.items())
+    conditions = tuple(timed(condition, stored.get(kind), now) for kind, condition in by_type.items())
     return Reconciliation((_apply(group, conditions),))
 
 
@@ -99,12 +101,12 @@ def _ours(group: PodGroup) -> dict[str | None, Condition]:
     return {condition.type: condition for condition in group.conditions if condition.type in OURS}
 
 
-def _same(stored: Condition, wanted: Condition) -> bool:
+def _same(stored: Condition, condition: Condition) -> bool:
     return (stored.status, stored.reason, stored.message, stored.observedGeneration) == (
-        wanted.status,
-        wanted.reason,
-        wanted.message,
-        wanted.observedGeneration,
+        condition.status,
+        condition.reason,
+        condition.message,
+        condition.observedGeneration,
     )
 
 

@@ -21,9 +21,9 @@ import msgspec
 
 from podium.api.core import Namespace, Pod, PriorityClass
 from podium.api.events import EventDraft
-from podium.api.foreign import PodOwner
 from podium.api.groups import CompositeGroup, PodGroup
 from podium.api.membership import GroupKey, key_of, membership, parent_key
+from podium.api.podkinds.kind import PodOwner
 from podium.cluster.reader import ClusterReader
 from podium.cluster.state import ClusterState, Readable
 from podium.controllers import autogroups, divergence, protection
@@ -32,8 +32,7 @@ from podium.controllers.conditions import OURS, Judged, judged
 from podium.controllers.divergence import Times, Write
 from podium.controllers.metrics import ReconcilerMetrics
 from podium.errors import PodiumError
-from podium.groups.autogroups import opted_in
-from podium.groups.autotrees import owner_keys
+from podium.groups.autogroups import opted_in, owner_keys
 from podium.groups.messages import ServerInfo
 from podium.kube.backoff import Rate
 from podium.kube.connection import RefusedError
@@ -90,7 +89,7 @@ def _absent_parent(view: ClusterReader, group: PodGroup | None) -> Iterator[Grou
 def _in_doubt(view: ClusterReader) -> Iterator[GroupKey]:
     """Yield the groups whose message may name a class; other messages depend on integers only."""
     for key, group in view.groups.items():
-        if any(each.type in OURS and each.status != "False" for each in group.conditions):
+        if any(condition.type in OURS and condition.status != "False" for condition in group.conditions):
             yield key
 
 
@@ -200,10 +199,10 @@ class Manager:
         groups: Counter[tuple[str, ...]] = Counter()
         pods: Counter[tuple[str, ...]] = Counter()
         for key, record in self._records.items():
-            for found in record.judged:
-                if found.cause:
-                    groups[key.namespace, found.cause] += 1
-                    pods[key.namespace, found.cause] += found.pods
+            for judgement in record.judged:
+                if judgement.cause:
+                    groups[key.namespace, judgement.cause] += 1
+                    pods[key.namespace, judgement.cause] += judgement.pods
         return groups, pods
 
     async def lead(self) -> None:
@@ -222,8 +221,8 @@ class Manager:
     async def retire(self, seconds: float) -> None:
         """Remove our finalizer and our conditions from all groups, and log how many are left at the end."""
         self._marked = {key for key, group in self._cluster.state.groups.items() if _removal(group).actions}
-        found = len(self._marked)
-        if found:
+        total = len(self._marked)
+        if total:
             self._queue = queue = self._new_queue()
             self._mark(self._marked)
             try:
@@ -233,7 +232,7 @@ class Manager:
             finally:
                 self._queue = None
         left = len(self._marked)
-        self._log_event("groups released", {"groups": found - left, "left": left})
+        self._log_event("groups released", {"groups": total - left, "left": left})
 
     async def _until_cleared(self, queue: Workqueue[GroupKey]) -> None:
         work = asyncio.ensure_future(queue.process(self._reconcile, self._rules.writers))
@@ -317,12 +316,12 @@ class Manager:
             decisions.append(protection.decide(state, key, protect=rules.protection))
         if rules.auto_groups and self._marked is None:
             decisions.append(autogroups.decide(state, key))
-        wanted = next((each for each in decisions if each.actions), None)
-        if wanted is not None:
+        chosen = next((decision for decision in decisions if decision.actions), None)
+        if chosen is not None:
             rest = record.rate.wait(now)
-            return wanted if rest <= 0 else Reconciliation(again=rest)
+            return chosen if rest <= 0 else Reconciliation(again=rest)
         return Reconciliation(
-            again=min((each.again for each in decisions if each.again is not None), default=None)
+            again=min((decision.again for decision in decisions if decision.again is not None), default=None)
         )
 
     def _decide_root(self, key: GroupKey, record: _GroupRecord) -> Reconciliation:
@@ -333,9 +332,9 @@ class Manager:
             return Reconciliation()
         if key in state.composites or not self._rules.auto_groups or self._marked is not None:
             return Reconciliation()
-        wanted = autogroups.decide(state, key)
+        decision = autogroups.decide(state, key)
         rest = max(record.acted + _NEWS_SECONDS - now, record.rate.wait(now))
-        return wanted if not wanted.actions or rest <= 0 else Reconciliation(again=rest)
+        return decision if not decision.actions or rest <= 0 else Reconciliation(again=rest)
 
     async def _perform(
         self, queue: Workqueue[GroupKey], key: GroupKey, record: _GroupRecord, action: Action
@@ -357,7 +356,7 @@ class Manager:
             queue.retry(key)
         else:
             queue.forget(key)
-            self._logged = {each for each in self._logged if each[:2] != _like(action)}
+            self._logged = {entry for entry in self._logged if entry[:2] != _like(action)}
             record.acted = self._clock()
             if isinstance(action, ApplyConditions):
                 record.wrote = record.acted

@@ -80,9 +80,9 @@ class ReconcilerMetrics:
         ):
             self._registry.register(reading)
 
-    def wrote(self, what: str, result: str) -> None:
+    def wrote(self, kind: str, result: str) -> None:
         """Count a write."""
-        self._writes.labels(what, result).inc()
+        self._writes.labels(kind, result).inc()
 
     def emitted(self, result: str) -> None:
         """Count an event."""

@@ -13,20 +13,19 @@ from podium.api.groups import CONTROLLER_MANAGER
 from podium.api.membership import GroupKey
 from podium.api.minors import WORKLOAD_VERSIONS, minor_of
 from podium.api.reads import PODIUM_COMPOSITE, Kind
-from podium.controllers.keep import transform
 from podium.controllers.manager import Manager, Rules
 from podium.controllers.metrics import ReconcilerMetrics
+from podium.controllers.transform import transform
 from podium.controllers.writer import Writer
-from podium.errors import PodiumError
 from podium.groups.autogroups import FOLLOWED
 from podium.groups.messages import ServerInfo
 from podium.kube.cache import InformerCache
 from podium.kube.connection import Connection, connect
-from podium.kube.deployment import read_state
+from podium.kube.deployment import is_turned_off
 from podium.kube.discovery import Served
 from podium.kube.events import EventRecorder
-from podium.kube.timeouts import within
 from podium.runtime import metrics as service_metrics
+from podium.runtime.garbage import short_collections
 from podium.runtime.leaderelection import steady
 from podium.runtime.manager import ManagerOptions, ReplicaManager, utc_now
 from podium.runtime.signals import Stop, stopping
@@ -34,7 +33,6 @@ from podium.runtime.workqueue import Workqueue
 
 # Less than the default grace period of a pod, 30 s.
 _RETIRE_SECONDS = 20.0
-_DEPLOYMENT_SECONDS = 5.0
 
 
 async def run(
@@ -49,6 +47,7 @@ async def run(
     """
     async with AsyncExitStack() as stack:
         stop = stack.enter_context(stopping())
+        stack.enter_context(short_collections())
         connection = await stack.enter_async_context(connect(options.kubeconfig, options.context))
         replica = ReplicaManager(connection, CONTROLLER_MANAGER, options, log)
         await _ControllerProcess(connection, replica, rules, deployment).serve(stop)
@@ -120,17 +119,10 @@ class _ControllerProcess:
         try:
             await self._manager.lead()
         finally:
-            if stop.asked.is_set() and self._deployment is not None:
-                await self._retire(*self._deployment)
-
-    async def _retire(self, namespace: str, name: str) -> None:
-        try:
-            state = await within(_DEPLOYMENT_SECONDS, read_state(self._connection, namespace, name))
-        except (PodiumError, TimeoutError) as error:
-            self._replica.log_event("deployment not read", {"error": str(error)})
-            return
-        if state.is_off:
-            await self._manager.retire(_RETIRE_SECONDS)
+            if stop.asked.is_set() and await is_turned_off(
+                self._connection, self._deployment, self._replica.log_event
+            ):
+                await self._manager.retire(_RETIRE_SECONDS)
 
     def _new_queue(self) -> Workqueue[GroupKey]:
         return Workqueue(

@@ -16,10 +16,10 @@ from podium.api.findings import ObjectRef, group_of
 from podium.api.groups import FINALIZER, PodGroup
 from podium.api.membership import GroupKey
 from podium.api.meta import ObjectMeta, OwnerReference
+from podium.api.podkinds.table import GANG_FORMS
 from podium.api.reads import Kind
 from podium.cluster.reader import ClusterReader
 from podium.controllers.actions import Reconciliation, SetFinalizers
-from podium.groups.autogroups import OWNER_KINDS
 
 # A pod may be cached before its owner, and access to pods may be denied for a while.
 _AGAIN_SECONDS = 5.0
@@ -40,8 +40,8 @@ def decide(view: ClusterReader, key: GroupKey, *, protect: bool) -> Reconciliati
     finalizers = tuple(group.metadata.finalizers or ())
     deleted = group.metadata.deletionTimestamp is not None
     if FINALIZER not in finalizers:
-        wanted = not deleted and not _is_terminating(view, key.namespace)
-        return _set(group, (*finalizers, FINALIZER)) if wanted else Reconciliation()
+        needs_finalizer = not deleted and not _is_terminating(view, key.namespace)
+        return _set(group, (*finalizers, FINALIZER)) if needs_finalizer else Reconciliation()
     needed = not deleted or _is_needed(view, key, group)
     if needed is None:
         return Reconciliation(again=_AGAIN_SECONDS)
@@ -53,7 +53,7 @@ def release(group: PodGroup) -> Reconciliation:
     finalizers = tuple(group.metadata.finalizers or ())
     if FINALIZER not in finalizers:
         return Reconciliation()
-    return _set(group, tuple(each for each in finalizers if each != FINALIZER))
+    return _set(group, tuple(finalizer for finalizer in finalizers if finalizer != FINALIZER))
 
 
 def _is_needed(view: ClusterReader, key: GroupKey, group: PodGroup) -> bool | None:
@@ -86,7 +86,7 @@ def _is_terminating(view: ClusterReader, name: str) -> bool:
 def _made_for(group: PodGroup) -> OwnerReference | None:
     """Return the owner that a group was created for, if its kind is one that groups are created for."""
     owner = group.metadata.controller()
-    return owner if owner is not None and (owner.apiVersion, owner.kind) in OWNER_KINDS else None
+    return owner if owner is not None and (owner.apiVersion, owner.kind) in GANG_FORMS else None
 
 
 def _is_of_another(view: ClusterReader, pod: Pod, owner: OwnerReference) -> bool | None:
@@ -110,23 +110,23 @@ def _makers(view: ClusterReader, pod: Pod) -> Iterator[OwnerReference | None]:
         if maker is None:
             return
         yield maker
-        found = _known(view, maker, meta.namespace or "")
-        if found is None:
+        owner = _known(view, maker, meta.namespace or "")
+        if owner is None:
             yield None
             return
-        meta = found
+        meta = owner
 
 
 def _known(view: ClusterReader, maker: OwnerReference, namespace: str) -> ObjectMeta | None:
     """Return the metadata of the object that a reference names, if the cache has it with the same UID."""
     ref = ObjectRef(maker.apiVersion, maker.kind, namespace, maker.name)
-    found = view.pods.get((namespace, maker.name)) if maker.kind == Kind.POD else view.owners.get(ref)
-    return found.metadata if found is not None and found.metadata.uid == maker.uid else None
+    owner = view.pods.get((namespace, maker.name)) if maker.kind == Kind.POD else view.owners.get(ref)
+    return owner.metadata if owner is not None and owner.metadata.uid == maker.uid else None
 
 
-def _same_name(one: OwnerReference, other: OwnerReference) -> bool:
-    return (group_of(one.apiVersion), one.kind, one.name) == (
-        group_of(other.apiVersion),
-        other.kind,
-        other.name,
+def _same_name(first: OwnerReference, second: OwnerReference) -> bool:
+    return (group_of(first.apiVersion), first.kind, first.name) == (
+        group_of(second.apiVersion),
+        second.kind,
+        second.name,
     )

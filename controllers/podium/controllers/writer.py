@@ -58,16 +58,16 @@ class Writer:
         Raises StaleError if the object changed after the decision, and RefusedError if the server refuses.
         Raises LeaseOverError if the lease ended first, and PodiumError without an answer.
         """
-        what = _WHAT[type(action)]
+        kind = _WHAT[type(action)]
         try:
             body = await fenced(self._remaining, lambda: self._send(action))
         except StaleError as error:
-            self._counted(what, "gone" if error.gone else "conflict")
+            self._counted(kind, "gone" if error.gone else "conflict")
             raise
         except PodiumError:
-            self._counted(what, "failed")
+            self._counted(kind, "failed")
             raise
-        self._counted(what, "written")
+        self._counted(kind, "written")
         return int(decode(body, _Answer).metadata.resourceVersion)
 
     async def _send(self, action: Action) -> bytes:

@@ -84,15 +84,15 @@ class PodClaim(NamedTuple):
 
 def claims_of_pod(pod: Pod) -> list[PodClaim]:
     """Return the claims of a pod in the order of its volumes; none if its read has no volumes."""
-    found: list[PodClaim] = []
-    for each in (pod.spec.volumes if isinstance(pod.spec, ClaimingSpec) else None) or ():
-        if each.persistentVolumeClaim is not None:
-            found.append(
-                PodClaim(each.name or "", each.persistentVolumeClaim.claimName or "", ephemeral=False)
+    claims: list[PodClaim] = []
+    for volume in (pod.spec.volumes if isinstance(pod.spec, ClaimingSpec) else None) or ():
+        if volume.persistentVolumeClaim is not None:
+            claims.append(
+                PodClaim(volume.name or "", volume.persistentVolumeClaim.claimName or "", ephemeral=False)
             )
-        elif each.ephemeral is not None:
-            found.append(PodClaim(each.name or "", f"{pod.metadata.name}-{each.name}", ephemeral=True))
-    return found
+        elif volume.ephemeral is not None:
+            claims.append(PodClaim(volume.name or "", f"{pod.metadata.name}-{volume.name}", ephemeral=True))
+    return claims
 
 
 CLAIM_READS: Reads = {

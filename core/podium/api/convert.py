@@ -28,6 +28,7 @@ from podium.api.groups import (
     PODIUM_GROUP,
     DisruptionMode,
 )
+from podium.api.minors import group_minor
 from podium.api.priority import PREEMPTION_POLICIES
 
 Fields = dict[str, Any]
@@ -121,10 +122,11 @@ VERSIONS: dict[str, _Version] = {
 }
 
 
-def convert(document: Fields, target: str) -> Converted:
+def convert(document: Fields, target: str, minor: int | None = None) -> Converted:
     """Convert a group, a composite group or a Workload that its read can decode to one of VERSIONS.
 
-    A composite group gets the version of its kind that belongs to the target.
+    A composite group gets the version of its kind that belongs to the target: for Kubernetes 1.`minor`, else
+    for every minor that serves the target.
 
     The source is one of VERSIONS, or v1alpha1 of Kubernetes 1.35.
 
@@ -132,8 +134,8 @@ def convert(document: Fields, target: str) -> Converted:
     result may share its parts.
     """
     notes: list[ConversionNote] = []
-    if document["kind"] == "CompositePodGroup":
-        of_kind = composite_version(target)
+    if document["kind"] == "CompositePodGroup" and (minor is not None or document["apiVersion"] != target):
+        of_kind = composite_version(target, minor)
         if of_kind is None:
             text = f"{document['apiVersion']} CompositePodGroup has no form in {target} and is unchanged"
             return Converted(document, [ConversionNote("apiVersion", text, lost=True)])
@@ -150,11 +152,18 @@ def convert(document: Fields, target: str) -> Converted:
     return Converted(document, notes)
 
 
-def composite_version(target: str) -> str | None:
-    """Return the version of CompositePodGroup that belongs to a version of the other kinds, None for none."""
+def composite_version(target: str, minor: int | None) -> str | None:
+    """Return the version of CompositePodGroup that belongs to a version of the other kinds, None for none.
+
+    1.37 serves the kind in v1alpha3 only, and without a minor the result is a version that it serves too.
+    """
     if group_of(target) == PODIUM_GROUP:
         return STORED
-    return f"{NATIVE_GROUP}/v1alpha3" if VERSIONS[target].newer else None
+    served = group_minor(37 if minor is None else minor).versions("CompositePodGroup")
+    version = target.rpartition("/")[2]
+    if not served or not VERSIONS[target].newer:
+        return None
+    return f"{NATIVE_GROUP}/{version if version in served else served[0]}"
 
 
 def _route(source: str, target: str) -> Iterable[str]:
@@ -232,14 +241,14 @@ class _SpecWriter:
         return {**result, **own}
 
     def _fields(
-        self, fields: Fields, known: frozenset[str], wanted: frozenset[str], path: str
+        self, fields: Fields, known: frozenset[str], target_fields: frozenset[str], path: str
     ) -> tuple[Fields, Fields]:
         """Return the fields that the target has, and the fields that are kept elsewhere."""
         result: Fields = {}
         kept: Fields = {}
         for key, value in fields.items():
             here = f"{path}.{key}"
-            if value is None and key not in wanted:
+            if value is None and key not in target_fields:
                 continue
             if key not in known:
                 self._lose(here, f"is not a field of {self._source}")
@@ -255,7 +264,7 @@ class _SpecWriter:
                     self._lose(here, f"{json.dumps(value)} names no template")
                 else:
                     result[name] = ref
-            elif key in wanted:
+            elif key in target_fields:
                 result[key] = value
             elif self._kept is not None and key in _restored({key: value}):
                 kept[key] = value
@@ -388,11 +397,11 @@ def restorable(document: Fields) -> Fields:
         return _restored(kept)
     templates = kept.get("podGroupTemplates")
     named = templates.items() if isinstance(templates, dict) else ()
-    found = {name: _restored(fields) for name, fields in named}
+    templates_by_name = {name: _restored(fields) for name, fields in named}
     return {
         "podGroupTemplates": {
             name: {key: value for key, value in fields.items() if key != PARENT}
-            for name, fields in found.items()
+            for name, fields in templates_by_name.items()
         }
     }
 

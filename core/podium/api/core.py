@@ -71,6 +71,19 @@ class EntryStatus(msgspec.Struct, gc=False):
     resourceClaimName: str | None = None
 
 
+class TopologySpreadConstraint(msgspec.Struct, gc=False):
+    """The allowed skew of pods like this one over the values of a topology key."""
+
+    maxSkew: Int32 | None = None
+    topologyKey: str | None = None
+    whenUnsatisfiable: str | None = None
+    labelSelector: LabelSelector | None = None
+    minDomains: Int32 | None = None
+    nodeAffinityPolicy: str | None = None
+    nodeTaintsPolicy: str | None = None
+    matchLabelKeys: list[str] | None = None
+
+
 class PodSpec(msgspec.Struct, gc=False):
     """spec of a pod, or of a pod template."""
 
@@ -86,6 +99,7 @@ class PodSpec(msgspec.Struct, gc=False):
     initContainers: list[Container] | None = None
     resources: ResourceRequirements | None = None
     overhead: dict[str, RawQuantity] | None = None
+    topologySpreadConstraints: list[TopologySpreadConstraint] | None = None
 
 
 class ContainerStatus(msgspec.Struct, gc=False):

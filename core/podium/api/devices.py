@@ -368,9 +368,9 @@ class ResourceClaimTemplate(msgspec.Struct, gc=False):
 
 def provided_resources(classes: Iterable[DeviceClass]) -> frozenset[str]:
     """Return the extended resources that classes provide on nodes without a device plugin for them."""
-    found = set[str]()
-    for each in classes:
-        found.add(f"{IMPLICIT_RESOURCE_PREFIX}{each.metadata.name}")
-        if each.spec.extendedResourceName is not None:
-            found.add(each.spec.extendedResourceName)
-    return frozenset(found)
+    resources = set[str]()
+    for device_class in classes:
+        resources.add(f"{IMPLICIT_RESOURCE_PREFIX}{device_class.metadata.name}")
+        if device_class.spec.extendedResourceName is not None:
+            resources.add(device_class.spec.extendedResourceName)
+    return frozenset(resources)

@@ -1,4 +1,4 @@
-"""The PodGroups of other projects: which pods name them, and how many pods must exist.
+"""The PodGroups of other projects: which pods name them, and how many pods must exist; and Kueue's Workload.
 
 Such a group belongs to another scheduler, or to a plugin of kube-scheduler. Podium's engine therefore places
 and evicts its pods as lone ones. The number of members is read because a gang that is short of pods waits
@@ -89,7 +89,7 @@ class ForeignGroup(msgspec.Struct, gc=False):
     @property
     def group_key(self) -> ForeignKey:
         """Return the identity."""
-        kind = next(each for each in FOREIGN_KINDS if self.apiVersion in each.api_versions)
+        kind = next(kind for kind in FOREIGN_KINDS if self.apiVersion in kind.api_versions)
         return ForeignKey(kind, self.metadata.namespace or "", self.metadata.name or "")
 
     @property
@@ -114,3 +114,19 @@ def foreign_key(pod: Pod) -> ForeignKey | None:
             if name:
                 return ForeignKey(kind, pod.metadata.namespace or "", name)
     return None
+
+
+class KueueWorkloadSpec(msgspec.Struct, gc=False):
+    """spec of Kueue's Workload, as far as priority is concerned."""
+
+    priority: Int32 | None = None
+    priorityClassName: str | None = None
+
+
+class KueueWorkload(msgspec.Struct, gc=False):
+    """Kueue's own Workload; its priority decides its place in the queue, not in the scheduler."""
+
+    apiVersion: str
+    kind: str
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    spec: KueueWorkloadSpec = msgspec.field(default_factory=KueueWorkloadSpec)

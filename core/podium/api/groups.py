@@ -24,6 +24,9 @@ CONTROLLER_MANAGER, SCHEDULER_MANAGER = "podium-controller", "podium-scheduler"
 INITIALLY_SCHEDULED, GROUP_SCHEDULED = "PodGroupInitiallyScheduled", "PodGroupScheduled"
 # The condition of a composite group that was scheduled once.
 COMPOSITE_INITIALLY_SCHEDULED = "CompositePodGroupInitiallyScheduled"
+FIRST_SCHEDULED = (INITIALLY_SCHEDULED, GROUP_SCHEDULED, COMPOSITE_INITIALLY_SCHEDULED)
+# The reasons of these conditions with which kube-scheduler 1.38 refuses an invalid group or tree.
+GROUP_ERROR, COMPOSITE_ERROR = "PodGroupError", "CompositePodGroupError"
 # The taint that keeps pods of other schedulers off the nodes reserved for Podium's pods.
 RESERVED = f"{PODIUM_GROUP}/reserved"
 
@@ -38,7 +41,7 @@ class DisruptionMode(StrEnum):
 class Template(msgspec.Struct, frozen=True, gc=False):
     """A template of a Workload, of groups or (composite) of groups of groups.
 
-    min_count is None under the basic policy, and for a composite template.
+    min_count is None under the basic policy, and for a composite template, which has min_group_count.
     """
 
     name: str
@@ -48,6 +51,12 @@ class Template(msgspec.Struct, frozen=True, gc=False):
     priority: int | None
     preemption_policy: str | None
     composite: bool = False
+    min_group_count: int | None = None
+
+    @property
+    def gang(self) -> bool:
+        """Return whether the policy is gang."""
+        return self.min_count is not None or self.min_group_count is not None
 
 
 class Workload(msgspec.Struct, frozen=True, gc=False):
@@ -59,8 +68,12 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
 
     def template(self, name: str) -> Template | None:
         """Return the template of a PodGroup by its name."""
-        found = (each for each in self.templates.values() if each.name == name and not each.composite)
-        return next(found, None)
+        matches = (
+            template
+            for template in self.templates.values()
+            if template.name == name and not template.composite
+        )
+        return next(matches, None)
 
 
 class TemplateRef(msgspec.Struct, frozen=True, gc=False):
@@ -88,6 +101,11 @@ class CompositeGroup(msgspec.Struct, frozen=True, gc=False):
     composite: str = ""
     topology: str = ""
     conditions: tuple[Condition, ...] = ()
+
+    @property
+    def gang(self) -> bool:
+        """Return whether the policy is gang."""
+        return self.min_group_count is not None
 
     @property
     def least(self) -> int:
@@ -123,6 +141,11 @@ class PodGroup(msgspec.Struct, frozen=True, gc=False):
     composite: str = ""
     claims: tuple[ResourceClaimEntry, ...] = ()
     created: tuple[EntryStatus, ...] = ()
+
+    @property
+    def gang(self) -> bool:
+        """Return whether the policy is gang."""
+        return self.min_count is not None
 
     @property
     def least(self) -> int:

@@ -55,12 +55,15 @@ class InputNotes:
         """Yield at most two lines for a terminal: the skipped files, and the duplicates."""
         if self.skipped:
             places = defaultdict(list)
-            for each in self.skipped:
-                shown = each.problem if each.reason is SkipReason.UNREADABLE else each.place
-                places[each.reason].append(shown)
-            parts = [f"{len(found):,} {reason}: {some(found)}" for reason, found in sorted(places.items())]
+            for document in self.skipped:
+                shown = document.problem if document.reason is SkipReason.UNREADABLE else document.place
+                places[document.reason].append(shown)
+            parts = [f"{len(files):,} {reason}: {some(files)}" for reason, files in sorted(places.items())]
             total = "1 document" if len(self.skipped) == 1 else f"{len(self.skipped):,} documents"
             yield f"skipped {total} of folders ({'; '.join(parts)})"
         if self.duplicates:
-            named = [f"{each.object} ({each.replaced}; {each.counts})" for each in self.duplicates]
+            named = [
+                f"{duplicate.object} ({duplicate.replaced}; {duplicate.counts})"
+                for duplicate in self.duplicates
+            ]
             yield f"in the input twice, the last one counts: {some(named)}"

@@ -93,10 +93,10 @@ def instant(text: str) -> datetime:
     return msgspec.convert(text, _Time)
 
 
-def timed(wanted: Condition, stored: Condition | None, now: datetime) -> Condition:
+def timed(condition: Condition, stored: Condition | None, now: datetime) -> Condition:
     """Return a condition with the time of its last change; a clock that runs behind never moves it back."""
     moment = written(now)
     if stored is not None and stored.lastTransitionTime:
         held = stored.lastTransitionTime
-        moment = held if stored.status == wanted.status else max(moment, held)
-    return msgspec.structs.replace(wanted, lastTransitionTime=moment)
+        moment = held if stored.status == condition.status else max(moment, held)
+    return msgspec.structs.replace(condition, lastTransitionTime=moment)

@@ -65,11 +65,11 @@ def first_refusal(
     `claims` are all claims by namespace and name.
     """
     namespace = pod.metadata.namespace or ""
-    for each in entry_claims(pod, group):
-        if each.unnamed:
-            return each.unnamed
-        if each.name is not None:
-            refused = claim_refusal(pod, group, each, claims.get((namespace, each.name)))
+    for entry in entry_claims(pod, group):
+        if entry.unnamed:
+            return entry.unnamed
+        if entry.name is not None:
+            refused = claim_refusal(pod, group, entry, claims.get((namespace, entry.name)))
             if refused:
                 return refused
     return ""
@@ -108,7 +108,7 @@ def owner_refusal(pod: ClaimingPod, group: PodGroup | None, claim: ResourceClaim
 def consumer_uids(claim: ResourceClaim) -> frozenset[str]:
     """Return the UIDs of the consumers of a claim."""
     reserved = (claim.status.reservedFor if claim.status is not None else None) or ()
-    return frozenset(each.uid for each in reserved)
+    return frozenset(consumer.uid for consumer in reserved)
 
 
 def takes_consumer(consumers: AbstractSet[str], uid: str) -> bool:
@@ -128,21 +128,21 @@ def crowded_claims(
     """
     if group.min_count is None:
         return []
-    pods = [each for each in members if isinstance(each, ClaimingPod)]
+    pods = [member for member in members if isinstance(member, ClaimingPod)]
     # Pods of manifests have no UID.
     users: defaultdict[str, set[ClaimConsumer]] = defaultdict(set)
     for pod in pods:
         for entry in entry_claims(pod, group) if pod.spec.resourceClaims else ():
             if entry.name is not None:
                 users[entry.name].add(entry.consumer)
-    spare, found = max(len(pods) - group.min_count, 0), []
+    spare, crowded = max(len(pods) - group.min_count, 0), []
     for name, own in sorted(users.items()):
         claim = claims.get((group.ref.namespace, name))
-        others = consumer_uids(claim) - {each.uid for each in own} if claim is not None else ()
-        places = max(MAX_CONSUMERS - len(others), 0)
+        elsewhere = consumer_uids(claim) - {consumer.uid for consumer in own} if claim is not None else ()
+        places = max(MAX_CONSUMERS - len(elsewhere), 0)
         if len(own) - places > spare:
-            found.append(CrowdedClaim(name, len(own), places))
-    return found
+            crowded.append(CrowdedClaim(name, len(own), places))
+    return crowded
 
 
 def reserved_devices(claim: ResourceClaim, consumer: ClaimConsumer) -> list[AllocatedDevice]:
@@ -155,7 +155,7 @@ def reserved_devices(claim: ResourceClaim, consumer: ClaimConsumer) -> list[Allo
         return []
     if consumer.uid not in consumer_uids(claim):
         return []
-    return [each for each in status.allocation.devices.results or () if not each.adminAccess]
+    return [device for device in status.allocation.devices.results or () if not device.adminAccess]
 
 
 def _entry_claim(pod: ClaimingPod, group: PodGroup | None, entry: ResourceClaimEntry) -> EntryClaim:

@@ -14,9 +14,9 @@ resources), KEP-1287 (in-place resize), with both releases' default gates.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -41,7 +41,7 @@ PODS = "pods"
 LARGEST = 2**52
 _TOO_LARGE = "is more than any machine has"
 # The resources of one pod or node that count. Each takes some microseconds whenever its object changes.
-MOST_NAMES = 4_000
+MOST_NAMES = 1_000
 # The release whose arithmetic is the default, and the last whose arithmetic was another.
 LATEST = 37
 _BY_CONTAINER = 36
@@ -92,19 +92,22 @@ def pod_requests(pod: Pod, minor: int = LATEST) -> PodRequests:
     written alike share one answer.
     """
     spec = pod.spec
+    reading = _RequestReader(pod, minor)
+    reading.limit_names()
+    if reading.only:
+        return _pod_requests(reading)
     mark = _ENCODER.encode(
         (spec.containers, spec.initContainers, spec.resources, spec.overhead, resized(pod))
     )
     if len(mark) > _LONGEST_MARK:
-        return _pod_requests(pod, minor)
+        return _pod_requests(reading)
     known = _known(mark, minor)
     if not known:
-        known.append(_pod_requests(pod, minor))
+        known.append(_pod_requests(reading))
     return known[0]
 
 
-def _pod_requests(pod: Pod, minor: int) -> PodRequests:
-    reading = _RequestReader(pod, minor)
+def _pod_requests(reading: "_RequestReader") -> PodRequests:
     total = reading.total({})
     return PodRequests(reading.amounts(total), reading.scored(total), tuple(reading.unusable.values()))
 
@@ -133,15 +136,16 @@ def resized(pod: Pod) -> tuple[Any, ...] | None:
 def amounts(pod: Pod) -> dict[str, int]:
     """Return the amounts of `pod_requests` without the unusable, and without the costly scored amounts."""
     reading = _RequestReader(pod, LATEST)
-    found = reading.amounts(reading.total({}))
-    return {name: amount for name, amount in found.items() if amount < LARGEST}
+    requested = reading.amounts(reading.total({}))
+    return {name: amount for name, amount in requested.items() if amount < LARGEST}
 
 
 def allocatable(node: Node) -> tuple[dict[str, int], tuple[UnusableQuantity, ...]]:
     """Return a node's status.allocatable; it has nothing of a resource that is not in it, pods included."""
     unusable: _Unusables = {}
-    written = node.status.allocatable if node.status is not None else None
-    total = _read(written, "status.allocatable", unusable)
+    written = (node.status.allocatable if node.status is not None else None) or {}
+    only = _first_names((written,), "status.allocatable", unusable, PODS)
+    total = _read(_among(only, written), "status.allocatable", unusable)
     return _rounded(total, "status.allocatable", unusable, PODS), tuple(unusable.values())
 
 
@@ -159,10 +163,28 @@ class _RequestReader:
         pending = self.status.condition("PodResizePending")
         self.infeasible = pending is not None and pending.reason == "Infeasible"
         self.containers: dict[str | None, tuple[str, ContainerStatus]] = {}
-        for part in ("initContainerStatuses", "containerStatuses"):
-            for index, status in enumerate(getattr(self.status, part) or ()):
+        for kind in ("initContainerStatuses", "containerStatuses"):
+            for index, status in enumerate(getattr(self.status, kind) or ()):
                 if status.allocatedResources is not None or status.resources is not None:
-                    self.containers[status.name] = f"status.{part}[{index}]", status
+                    self.containers[status.name] = f"status.{kind}[{index}]", status
+
+    def limit_names(self) -> None:
+        """Read only the first resources of a pod that names more than MOST_NAMES."""
+        spec, status = self.pod.spec, self.status
+        resources = [
+            spec.resources,
+            status.resources,
+            *(container.resources for container in spec.containers or ()),
+            *(container.resources for container in spec.initContainers or ()),
+            *(container.resources for _, container in self.containers.values()),
+        ]
+        written = [
+            spec.overhead,
+            status.allocatedResources,
+            *(container.allocatedResources for _, container in self.containers.values()),
+            *(part for each in resources if each is not None for part in (each.requests, each.limits)),
+        ]
+        self.only = _first_names([part for part in written if part], "spec", self.unusable)
 
     def total(self, missing: _Milli) -> _Milli:
         """Return the total of a pod; for containers without a request, the amounts in `missing` count."""
@@ -177,16 +199,16 @@ class _RequestReader:
             field = f"status.nodeAllocatableResourceClaimStatuses[{index}]"
             for quantities in (
                 claim.resources,
-                *({each.name: each.quantity} for each in claim.mapping or ()),
+                *({entry.name: entry.quantity} for entry in claim.mapping or ()),
             ):
                 _add(total, self.read(quantities, field))
         return total
 
     def amounts(self, total: _Milli) -> dict[str, int]:
         """Return a total in whole amounts, LARGEST of what is unusable, and the pod itself as one."""
-        found = _rounded(total, "spec", self.unusable)
-        found.update({name: LARGEST for name, _ in self.unusable if _counts(name)})
-        return {**found, PODS: 1}
+        requested = _rounded(total, "spec", self.unusable)
+        requested.update({name: LARGEST for name, _ in self.unusable if _counts(name)})
+        return {**requested, PODS: 1}
 
     def scored(self, total: _Milli) -> tuple[int, int]:
         """Return cpu and memory, with kube-scheduler's defaults for containers or pods without requests."""
@@ -261,9 +283,7 @@ class _RequestReader:
         )
 
     def read(self, quantities: Mapping[str, RawQuantity] | None, path: str) -> _Milli:
-        if self.only and quantities:
-            quantities = {name: quantities[name] for name in self.only if name in quantities}
-        return _read(quantities, path, self.unusable)
+        return _read(_among(self.only, quantities or {}), path, self.unusable)
 
     def requested(self, container: Container, path: str) -> _Milli:
         resources = container.resources
@@ -273,7 +293,8 @@ class _RequestReader:
         if not resources.limits:
             return requests
         written = resources.requests or {}
-        limits_only = {name: raw for name, raw in resources.limits.items() if name not in written}
+        limits = _among(self.only, resources.limits)
+        limits_only = {name: raw for name, raw in limits.items() if name not in written}
         return {**self.read(limits_only, f"{path}.resources.limits"), **requests}
 
     def allocated(self, container: Container, path: str) -> _Milli:
@@ -300,9 +321,31 @@ class _RequestReader:
         return wants
 
 
-def _read(quantities: Mapping[str, RawQuantity] | None, path: str, unusable: _Unusables) -> _Milli:
+def _first_names(
+    written: Sequence[Mapping[str, object]], path: str, unusable: _Unusables, *more: str
+) -> Collection[str]:
+    """Return the resources that are read if more than MOST_NAMES are written; otherwise none, for all."""
+    if sum(map(len, written)) <= MOST_NAMES:
+        return ()
+    names = dict.fromkeys(chain.from_iterable(written))
+    if len(names) <= MOST_NAMES:
+        return ()
+    unusable["", path] = UnusableQuantity(path, f"has more than {MOST_NAMES:,} resources")
+    first = dict.fromkeys((*(names.keys() & {*_NATIVE, *more}), *names))
+    return dict.fromkeys(islice(first, MOST_NAMES))
+
+
+def _among(only: Collection[str], quantities: Mapping[str, _Q]) -> Mapping[str, _Q]:
+    """Return the quantities of the resources in `only`; of all if it is empty."""
+    if not only:
+        return quantities
+    shorter = only if len(only) < len(quantities) else quantities
+    return {name: quantities[name] for name in shorter if name in only and name in quantities}
+
+
+def _read(quantities: Mapping[str, RawQuantity], path: str, unusable: _Unusables) -> _Milli:
     amounts: _Milli = {}
-    for name, raw in (quantities or {}).items():
+    for name, raw in quantities.items():
         try:
             amount = _milli(raw)
         except QuantityError as error:
@@ -333,10 +376,6 @@ def _rounded(total: _Milli, path: str, unusable: _Unusables, *more: str) -> dict
             unusable[name, field] = UnusableQuantity(field, f"{amount} {_TOO_LARGE}")
         elif amount and (_counts(name) or name in more):
             amounts[name] = amount
-    if len(amounts) > MOST_NAMES:
-        unusable["", path] = UnusableQuantity(path, f"has more than {MOST_NAMES:,} resources")
-        first = dict.fromkeys((*(amounts.keys() & {*_NATIVE, *more}), *amounts))
-        return {name: amounts[name] for name in islice(first, MOST_NAMES)}
     return amounts
 
 
@@ -386,8 +425,13 @@ def devices(pods: Iterable[object]) -> dict[str, int]:
 def _requests_device(spec: PodSpec) -> bool:
     """Return whether a pod requests any device: most do not, and summing up all requests of a pod is slow."""
     parts = (*(spec.containers or ()), *(spec.initContainers or ()))
-    asked = (spec.resources, *(part.resources for part in parts))
-    lists = [names for each in asked if each is not None for names in (each.requests, each.limits)]
+    asked = (spec.resources, *(container.resources for container in parts))
+    lists = [
+        names
+        for resources in asked
+        if resources is not None
+        for names in (resources.requests, resources.limits)
+    ]
     return any(is_device(name) for names in (*lists, spec.overhead) for name in names or ())
 
 

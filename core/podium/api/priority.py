@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from podium.api.core import PriorityClass
+from podium.minors.minor import USER_MAXIMUM
 
 # The maximum value of a user's class (scheduling.HighestUserDefinablePriority).
-HIGHEST_USER_PRIORITY = 1_000_000_000
+HIGHEST_USER_PRIORITY = USER_MAXIMUM
 SYSTEM_PREFIX = "system-"
 SYSTEM_CLASSES: Mapping[str, int] = {
     "system-node-critical": 2_000_001_000,
@@ -86,15 +87,19 @@ def resolve(classes: Mapping[str, PriorityClass], name: str) -> Resolved | None:
     if not name:
         default = default_class(classes)
         return NO_CLASS if default is None else _resolved(default)
-    found = classes.get(name)
-    if found is not None:
-        return _resolved(found)
+    priority_class = classes.get(name)
+    if priority_class is not None:
+        return _resolved(priority_class)
     value = SYSTEM_CLASSES.get(name)
     return None if value is None else Resolved(name, value, PREEMPT_LOWER_PRIORITY)
 
 
-def _resolved(found: PriorityClass) -> Resolved:
-    return Resolved(found.metadata.name or "", found.value or 0, effective_policy(found.preemptionPolicy))
+def _resolved(priority_class: PriorityClass) -> Resolved:
+    return Resolved(
+        priority_class.metadata.name or "",
+        priority_class.value or 0,
+        effective_policy(priority_class.preemptionPolicy),
+    )
 
 
 def _rank(candidate: PriorityClass) -> tuple[int, str]:
@@ -129,26 +134,26 @@ class PreemptionToleration(NamedTuple):
 UNKNOWN_TOLERATION = PreemptionToleration(HIGHEST_USER_PRIORITY + 1, -1)
 
 
-def toleration(found: PriorityClass) -> PreemptionToleration | None:
+def toleration(priority_class: PriorityClass) -> PreemptionToleration | None:
     """Return the preemption toleration of a class, or None if it has no such annotation.
 
     Defaults are the plugin's: the minimum is the class's value + 1, the seconds are 0. An annotation that
     does not parse has the value of UNKNOWN_TOLERATION.
     """
-    annotations = found.metadata.annotations
+    annotations = priority_class.metadata.annotations
     if not annotations:
         return None
     minimum_key = toleration_key(annotations, MINIMUM_PREEMPTABLE_PRIORITY)
     seconds_key = toleration_key(annotations, TOLERATION_SECONDS)
     if minimum_key is None and seconds_key is None:
         return None
-    minimum = _value(annotations, minimum_key, _INT32, (found.value or 0) + 1)
+    minimum = _value(annotations, minimum_key, _INT32, (priority_class.value or 0) + 1)
     seconds = _value(annotations, seconds_key, _INT64, 0)
     unknown = UNKNOWN_TOLERATION
     return PreemptionToleration(
         unknown.minimum_preemptable_priority if isinstance(minimum, Unparsed) else minimum,
         unknown.seconds if isinstance(seconds, Unparsed) else seconds,
-        tuple(each for each in (minimum, seconds) if isinstance(each, Unparsed)),
+        tuple(bound for bound in (minimum, seconds) if isinstance(bound, Unparsed)),
     )
 
 
@@ -166,9 +171,9 @@ def contradictions(annotations: Mapping[str, str]) -> list[tuple[str, str]]:
     names = (MINIMUM_PREEMPTABLE_PRIORITY, TOLERATION_SECONDS)
     pairs = [(TOLERATION_PREFIX + name, PROPOSED_TOLERATION_PREFIX + name) for name in names]
     return [
-        (counts, other)
-        for counts, other in pairs
-        if counts in annotations and annotations.get(other, annotations[counts]) != annotations[counts]
+        (counts, ignored)
+        for counts, ignored in pairs
+        if counts in annotations and annotations.get(ignored, annotations[counts]) != annotations[counts]
     ]
 
 

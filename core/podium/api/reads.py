@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from podium.api import core, foreign, foreigngroups, v1alpha1, v1alpha2, v1beta1
+from podium.api import core, foreigngroups, v1alpha1, v1alpha2, v1beta1
 from podium.api.convert import VERSIONS
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
+from podium.api.podkinds.table import LISTED_KINDS, OWNER_KINDS
 
 
 class Kind(StrEnum):
@@ -51,7 +52,7 @@ class Read(NamedTuple):
 
 Reads = Mapping[tuple[str, str], Read]
 
-# The one native version of CompositePodGroup (Kubernetes 1.37, behind a gate), and Podium's.
+# The native version of CompositePodGroup that 1.37 and 1.38 serve behind a gate, and Podium's.
 COMPOSITE_VERSION = f"{NATIVE_GROUP}/v1alpha3"
 PODIUM_COMPOSITE = f"{PODIUM_GROUP}/v1beta1"
 
@@ -69,13 +70,9 @@ _OLDER = {
 _NEWER = {
     "PodGroup": Read(Kind.POD_GROUP, v1beta1.PodGroupV1Beta1, "podgroups", v1beta1.neutral_group),
     "Workload": Read(Kind.WORKLOAD, v1beta1.WorkloadV1Beta1, "workloads", v1beta1.neutral_workload),
-}
-_COMPOSITE = Read(
-    Kind.COMPOSITE_GROUP, v1beta1.CompositePodGroup, "compositepodgroups", v1beta1.neutral_composite
-)
-# The reads of composite groups.
-COMPOSITE_READS: Reads = {
-    (version, "CompositePodGroup"): _COMPOSITE for version in (COMPOSITE_VERSION, PODIUM_COMPOSITE)
+    "CompositePodGroup": Read(
+        Kind.COMPOSITE_GROUP, v1beta1.CompositePodGroup, "compositepodgroups", v1beta1.neutral_composite
+    ),
 }
 # The reads of PodGroups, Workloads and composite groups in every version.
 GROUP_READS: Reads = {
@@ -85,7 +82,6 @@ GROUP_READS: Reads = {
         for api_version, version in VERSIONS.items()
         for kind, read in (_NEWER if version.newer else _OLDER).items()
     },
-    **COMPOSITE_READS,
 }
 # By (apiVersion, kind) as in objects.
 READS: Reads = {
@@ -99,27 +95,21 @@ READS: Reads = {
     ),
     **GROUP_READS,
     **{
-        (version, "Workload"): Read(Kind.KUEUE_WORKLOAD, foreign.KueueWorkload, "workloads", same)
+        (version, "Workload"): Read(Kind.KUEUE_WORKLOAD, foreigngroups.KueueWorkload, "workloads", same)
         for version in ("kueue.x-k8s.io/v1beta1", "kueue.x-k8s.io/v1beta2")
     },
-    **{
-        (api_version, kind): Read(Kind.OWNER, owner.type, owner.plural, foreign.neutral_owner)
-        for (api_version, kind), owner in foreign.OWNERS.items()
-    },
+    **{key: Read(Kind.OWNER, row.type, row.plural, row.type.neutral) for key, row in LISTED_KINDS.items()},
 }
 # The reads of manifests, which have further owners.
 MANIFEST_READS: Reads = {
     **READS,
-    **{
-        (api_version, kind): Read(Kind.OWNER, owner.type, owner.plural, foreign.neutral_owner)
-        for (api_version, kind), owner in foreign.MANIFEST_OWNERS.items()
-    },
+    **{key: Read(Kind.OWNER, row.type, row.plural, row.type.neutral) for key, row in OWNER_KINDS.items()},
 }
 # The PodGroups of other projects, for audits and reports: no process decides by them.
 FOREIGN_READS: Reads = {
     (api_version, "PodGroup"): Read(Kind.FOREIGN_GROUP, foreigngroups.ForeignGroup, "podgroups", same)
-    for each in foreigngroups.FOREIGN_KINDS
-    for api_version in each.api_versions
+    for foreign_kind in foreigngroups.FOREIGN_KINDS
+    for api_version in foreign_kind.api_versions
 }
 # Further kinds that a process may watch.
 FOLLOWED: Reads = {

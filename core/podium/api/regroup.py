@@ -12,8 +12,8 @@ import msgspec
 from podium.api.convert import MAX_PODIUM_NAME, ConversionNote, Converted, Fields
 from podium.api.fieldpath import at, parse_path
 from podium.api.findings import group_of
-from podium.api.foreign import MANIFEST_OWNERS, neutral_owner
 from podium.api.groups import GROUP_LABEL, NATIVE_GROUP
+from podium.api.podkinds.table import OWNER_KINDS
 
 _FIELD = "spec.schedulingGroup.podGroupName"
 _LABEL = f"metadata.labels[{GROUP_LABEL}]"
@@ -30,11 +30,11 @@ def regroup(document: Fields, target: str) -> Converted:
     key = (document.get("apiVersion", ""), document.get("kind", ""))
     if key == ("v1", "Pod"):
         return Converted(_moved(document, "", notes, native=native, selected=False), notes)
-    if key not in MANIFEST_OWNERS:
+    if key not in OWNER_KINDS:
         return Converted(document, notes)
     selector = (document.get("spec") or {}).get("selector") or {}
     selected = GROUP_LABEL in (selector.get("matchLabels") or {})
-    owner = neutral_owner(msgspec.convert(document, MANIFEST_OWNERS[key].type))
+    owner = msgspec.convert(document, OWNER_KINDS[key].type).neutral()
     for path in owner.templates.keys() - owner.spec_paths.keys():
         steps = parse_path(path)
         new = _moved(at(document, steps), f"{path}.", notes, native=native, selected=selected)

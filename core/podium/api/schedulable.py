@@ -127,19 +127,6 @@ class Toleration(msgspec.Struct, gc=False):
     effect: str | None = None
 
 
-class TopologySpreadConstraint(msgspec.Struct, gc=False):
-    """The allowed skew of pods like this one over the values of a topology key."""
-
-    maxSkew: Int32 | None = None
-    topologyKey: str | None = None
-    whenUnsatisfiable: str | None = None
-    labelSelector: LabelSelector | None = None
-    minDomains: Int32 | None = None
-    nodeAffinityPolicy: str | None = None
-    nodeTaintsPolicy: str | None = None
-    matchLabelKeys: list[str] | None = None
-
-
 class Volume(ClaimVolume, gc=False):
     """A volume, as far as its source restricts placement."""
 
@@ -170,7 +157,6 @@ class SchedulableSpec(ClaimingSpec, gc=False):
     nodeSelector: dict[str, str] | None = None
     affinity: Affinity | None = None
     tolerations: list[Toleration] | None = None
-    topologySpreadConstraints: list[TopologySpreadConstraint] | None = None
     volumes: list[Volume] | None = None  # type: ignore[assignment]
     hostNetwork: bool | None = None
     hostUsers: bool | None = None

@@ -60,6 +60,10 @@ class Selector(NamedTuple):
         """Return whether all requirements hold."""
         return all(requirement.matches(labels) for requirement in self.requirements)
 
+    def counting(self, *, empty: bool) -> "Selector | None":
+        """Return the selector; None for an empty one unless `empty` ones count."""
+        return self if empty or self.requirements else None
+
 
 # The forms of a requirement in a selector's text, as in kubectl's -l.
 _KEY = r"[A-Za-z0-9][-A-Za-z0-9_./]*"
@@ -84,10 +88,10 @@ def parse_selector(text: str) -> Selector:
 
 def _parse_requirement(text: str) -> Requirement:
     for form, operator in _FORMS:
-        found = form.fullmatch(text.strip())
-        if found is not None:
-            values = tuple(value.strip() for value in found[2].split(","))
-            return Requirement(found[1], operator, () if operator in ("DoesNotExist", "Exists") else values)
+        match = form.fullmatch(text.strip())
+        if match is not None:
+            values = tuple(value.strip() for value in match[2].split(","))
+            return Requirement(match[1], operator, () if operator in ("DoesNotExist", "Exists") else values)
     raise ValueError(f"{text.strip()!r} is not a label requirement, such as app=web")
 
 
@@ -100,8 +104,8 @@ class NodeRequirement(NamedTuple):
     def matches(self, name: str, labels: Labels) -> bool:
         """Return whether it matches a node."""
         named = {NAME_FIELD: name}
-        return all(each.matches(labels) for each in self.expressions) and all(
-            each.matches(named) for each in self.fields
+        return all(expression.matches(labels) for expression in self.expressions) and all(
+            field.matches(named) for field in self.fields
         )
 
 
@@ -113,12 +117,12 @@ def selector_of(selector: LabelSelector | None, unreadable: dict[str, None]) -> 
     if selector is None:
         return None
     expressions = [
-        Requirement(each.key, each.operator, tuple(sorted(set(each.values or ()))))
-        for each in selector.matchExpressions or ()
+        Requirement(expression.key, expression.operator, tuple(sorted(set(expression.values or ()))))
+        for expression in selector.matchExpressions or ()
     ]
-    for each in expressions:
-        if each.operator not in _LABEL_OPERATORS:
-            unreadable[f"the label selector operator {each.operator}"] = None
+    for expression in expressions:
+        if expression.operator not in _LABEL_OPERATORS:
+            unreadable[f"the label selector operator {expression.operator}"] = None
     labels = (selector.matchLabels or {}).items()
     return conjoined(*(Requirement(key, "In", (value,)) for key, value in labels), *expressions)
 
@@ -138,13 +142,17 @@ def node_terms(
 
 
 def _node_term(term: api.NodeSelectorTerm, unreadable: dict[str, None]) -> NodeRequirement:
-    for each in term.matchFields or ():
+    for expression in term.matchFields or ():
         # A server stores no other field, and one name each.
-        if each.key != NAME_FIELD or each.operator not in ("In", "NotIn") or len(each.values or ()) != 1:
-            unreadable[f"the node field expression {each.key} {each.operator}"] = None
-    for each in term.matchExpressions or ():
-        if each.operator not in _NODE_OPERATORS:
-            unreadable[f"the node selector operator {each.operator}"] = None
+        if (
+            expression.key != NAME_FIELD
+            or expression.operator not in ("In", "NotIn")
+            or len(expression.values or ()) != 1
+        ):
+            unreadable[f"the node field expression {expression.key} {expression.operator}"] = None
+    for expression in term.matchExpressions or ():
+        if expression.operator not in _NODE_OPERATORS:
+            unreadable[f"the node selector operator {expression.operator}"] = None
     return NodeRequirement(_sorted(term.matchExpressions or ()), _sorted(term.matchFields or ()))
 
 
@@ -152,8 +160,12 @@ def _sorted(expressions: Iterable[api.NodeSelectorRequirement]) -> tuple[Require
     return tuple(
         sorted(
             {
-                Requirement(each.key or "", each.operator or "", tuple(sorted(set(each.values or ()))))
-                for each in expressions
+                Requirement(
+                    expression.key or "",
+                    expression.operator or "",
+                    tuple(sorted(set(expression.values or ()))),
+                )
+                for expression in expressions
             }
         )
     )

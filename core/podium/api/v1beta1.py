@@ -141,7 +141,7 @@ class CompositePodGroupStatus(msgspec.Struct, gc=False):
 
 
 class CompositePodGroup(GroupingObject, gc=False):
-    """A CompositePodGroup, which Kubernetes 1.37 serves in v1alpha3 behind a gate, and Podium in v1beta1."""
+    """A CompositePodGroup of v1beta1, in which Podium and Kubernetes 1.38 serve it, or of v1alpha3."""
 
     spec: CompositePodGroupSpec = msgspec.field(default_factory=CompositePodGroupSpec)
     status: CompositePodGroupStatus | None = None
@@ -208,17 +208,24 @@ def _collect(
         into[f"{path}.podGroupTemplates[{index}]"] = _template(leaf, min_count(leaf.schedulingPolicy))
     for index, composite in enumerate(composites or ()):
         here = f"{path}.compositePodGroupTemplates[{index}]"
-        into[here] = _template(composite, None)
+        policy = composite.schedulingPolicy
+        gang = policy.gang if policy is not None else None
+        into[here] = _template(composite, None, None if gang is None else gang.minGroupCount)
         _collect(composite.podGroupTemplates, composite.compositePodGroupTemplates, here, into)
 
 
-def _template(source: PodGroupTemplateV1Beta1 | CompositePodGroupTemplate, gang: int | None) -> Template:
+def _template(
+    source: PodGroupTemplateV1Beta1 | CompositePodGroupTemplate,
+    least: int | None,
+    least_groups: int | None = None,
+) -> Template:
     return Template(
         name=source.name or "",
-        min_count=gang,
+        min_count=least,
         disruption_mode=source.disruptionMode.neutral() if source.disruptionMode is not None else None,
         priority_class_name=source.priorityClassName or "",
         priority=source.priority,
         preemption_policy=source.preemptionPolicy,
         composite=isinstance(source, CompositePodGroupTemplate),
+        min_group_count=least_groups,
     )

@@ -37,7 +37,7 @@ def zone_terms(labels: Labels) -> list[Alternatives]:
     Several zones are joined by `__`; an old label is looked for under its new name too.
     """
     nowhere = NodeRequirement(tuple(sorted(Requirement(key, "DoesNotExist") for key in _ZONES)))
-    found: list[Alternatives] = []
+    alternatives: list[Alternatives] = []
     for key, newer in _ZONES.items():
         zones = tuple(sorted({zone.strip() for zone in labels[key].split("__")})) if key in labels else ()
         if not all(zones) or not zones:
@@ -46,5 +46,5 @@ def zone_terms(labels: Labels) -> list[Alternatives]:
         if newer != key:
             old, new = Requirement(key, "DoesNotExist"), Requirement(newer, "In", zones)
             terms.add(NodeRequirement(tuple(sorted((old, new)))))
-        found.append(tuple(sorted(terms)))
-    return found
+        alternatives.append(tuple(sorted(terms)))
+    return alternatives

@@ -116,7 +116,7 @@ class ClusterCapacity:
 
     def _allocatable(self, alike: list[Node]) -> Amounts:
         """Return the allocatable of nodes that have the same."""
-        node = min(alike, key=lambda each: each.metadata.name or "")
+        node = min(alike, key=lambda member: member.metadata.name or "")
         offered, unusable = allocatable(node)
         amounts = {**dict.fromkeys(self.provided, _NO_LIMIT), **offered}
         _raise_invalid(unusable, "Node", "", node.metadata.name or "")
@@ -143,9 +143,9 @@ class ClusterCapacity:
 
 
 def _raise_invalid(unusable: Iterable[UnusableQuantity], kind: str, namespace: str, name: str) -> None:
-    for each in unusable:
-        if not each.too_large:
-            raise ObjectError(ObjectRef("v1", kind, namespace, name), each.field, each.why)
+    for quantity in unusable:
+        if not quantity.too_large:
+            raise ObjectError(ObjectRef("v1", kind, namespace, name), quantity.field, quantity.why)
 
 
 def _fit(room: Amounts, request: Amounts) -> int:

@@ -52,73 +52,73 @@ GANG_EXCEEDS_CLAIM = Rule(
 def gang_pinned(survey: Survey) -> Iterator[AuditFinding]:
     """Find gangs that the nodes which reach their volumes cannot hold."""
     fix = "add nodes there, lower the requests of its pods, or recreate the claims elsewhere"
-    for each in survey.groups:
-        pinned = survey.pinned.get(each.key)
+    for surveyed in survey.groups:
+        pinned = survey.pinned.get(surveyed.key)
         if pinned is not None:
             nodes = count(pinned.nodes, "schedulable node")
             where = f" ({some(pinned.places)})" if pinned.places else ""
             room = shortfall_message(pinned.shortfall, nodes)
             claims = f"claim{'' if len(pinned.claims) == 1 else 's'} {some(pinned.claims)}"
             message = f"{room} No other node reaches the volumes of {claims}{where}."
-            yield AuditFinding(GANG_PINNED.finding(each.ref, MIN_COUNT, message, fix))
+            yield AuditFinding(GANG_PINNED.finding(surveyed.ref, MIN_COUNT, message, fix))
 
 
 def gang_shares_exclusive_claim(survey: Survey) -> Iterator[AuditFinding]:
     """Find gangs of which several members name one claim that one pod may use."""
     fix = "give each member a claim of its own, or use a claim that several pods may mount"
-    for each in survey.groups:
-        shared = shared_claims(survey, each)
-        if each.group is None or not shared:
+    for surveyed in survey.groups:
+        shared = shared_claims(survey, surveyed)
+        if surveyed.group is None or not shared:
             continue
         claim, pods = max(shared.items(), key=lambda item: (item[1], item[0]))
-        others = len(shared) - 1
-        more = f" The same holds for {count(others, 'other claim')}." if others else ""
+        more_claims = len(shared) - 1
+        more = f" The same holds for {count(more_claims, 'other claim')}." if more_claims else ""
         message = (
             f"{pods:,} of its pods name claim {claim}, which one pod at a time may use ({ONE_POD}); "
-            f"minCount is {each.group.min_count:,}.{more}"
+            f"minCount is {surveyed.group.min_count:,}.{more}"
         )
-        yield AuditFinding(GANG_SHARES_EXCLUSIVE_CLAIM.finding(each.ref, MIN_COUNT, message, fix))
+        yield AuditFinding(GANG_SHARES_EXCLUSIVE_CLAIM.finding(surveyed.ref, MIN_COUNT, message, fix))
 
 
 def gang_exceeds_claim(survey: Survey) -> Iterator[AuditFinding]:
     """Find gangs of which more members name one claim for devices than it takes."""
     fix = "let each member have a claim of its own (resourceClaimTemplateName), or lower minCount"
-    for each in survey.groups:
-        crowded = claims_exceeded(survey, each)
-        if each.group is not None and crowded:
-            first, others = crowded[0], len(crowded) - 1
-            more = f" The same holds for {count(others, 'other claim')}." if others else ""
+    for surveyed in survey.groups:
+        crowded = claims_exceeded(survey, surveyed)
+        if surveyed.group is not None and crowded:
+            first, more_claims = crowded[0], len(crowded) - 1
+            more = f" The same holds for {count(more_claims, 'other claim')}." if more_claims else ""
             message = (
                 f"{first.pods:,} of its pods name ResourceClaim {first.name}, which takes {first.places:,} "
-                f"of them; minCount is {each.group.min_count:,}.{more}"
+                f"of them; minCount is {surveyed.group.min_count:,}.{more}"
             )
-            yield AuditFinding(GANG_EXCEEDS_CLAIM.finding(each.ref, MIN_COUNT, message, fix))
+            yield AuditFinding(GANG_EXCEEDS_CLAIM.finding(surveyed.ref, MIN_COUNT, message, fix))
 
 
-def claims_exceeded(survey: Survey, each: SurveyedGroup) -> list[CrowdedClaim]:
+def claims_exceeded(survey: Survey, surveyed: SurveyedGroup) -> list[CrowdedClaim]:
     """Return the claims for devices that take too few members of a gang for its minCount."""
-    if each.group is None:
+    if surveyed.group is None:
         return []
-    return crowded_claims(each.group, each.staying, survey.view.resource_claims)
+    return crowded_claims(surveyed.group, surveyed.staying, survey.view.resource_claims)
 
 
-def shared_claims(survey: Survey, each: SurveyedGroup) -> dict[str, int]:
+def shared_claims(survey: Survey, surveyed: SurveyedGroup) -> dict[str, int]:
     """Return the exclusive claims that several members of a gang name, with the number of these members.
 
     A gang of minCount 1 has none, because its members need not run together.
     """
-    exclusive = survey.exclusive_claims.get(each.key.namespace)
-    if exclusive is None or each.group is None or (each.group.min_count or 0) < 2:
+    exclusive = survey.exclusive_claims.get(surveyed.key.namespace)
+    if exclusive is None or surveyed.group is None or (surveyed.group.min_count or 0) < 2:
         return {}
     users = Counter[str]()
-    for pod in each.staying:
+    for pod in surveyed.staying:
         names = {claim.name for claim in claims_of_pod(pod) if not claim.ephemeral}
         users.update(names & exclusive)
     return {name: pods for name, pods in users.items() if pods > 1}
 
 
-def shares_too_much(survey: Survey, each: SurveyedGroup) -> bool:
+def shares_too_much(survey: Survey, surveyed: SurveyedGroup) -> bool:
     """Return whether a gang cannot reach minCount, because of the members that share one claim."""
-    most = max(shared_claims(survey, each).values(), default=1)
-    least = each.group.min_count if each.group is not None else None
-    return least is not None and 0 <= len(each.staying) - least < most - 1
+    most = max(shared_claims(survey, surveyed).values(), default=1)
+    least = surveyed.group.min_count if surveyed.group is not None else None
+    return least is not None and 0 <= len(surveyed.staying) - least < most - 1

@@ -227,14 +227,14 @@ def _gets_default(survey: Survey, pod: Pod) -> bool:
 def default_class_duplicate(survey: Survey) -> Iterator[AuditFinding]:
     """Find globalDefault classes beside the one in force."""
     winner = default_class(survey.view.classes)
-    for name, found in survey.view.classes.items():
-        if found.globalDefault and found is not winner and winner is not None:
+    for name, priority_class in survey.view.classes.items():
+        if priority_class.globalDefault and priority_class is not winner and winner is not None:
             yield AuditFinding(
                 DEFAULT_CLASS_DUPLICATE.finding(
                     class_ref(name),
                     "globalDefault",
                     f"it is the global default beside {winner.metadata.name} ({winner.value or 0}), which is "
-                    f"used instead of its {found.value or 0}.",
+                    f"used instead of its {priority_class.value or 0}.",
                     _without_default(name),
                 )
             )
@@ -265,11 +265,11 @@ def default_class_missing(survey: Survey) -> Iterator[AuditFinding]:
     if default_class(survey.view.classes) is not None:
         return
     mixed = []
-    for each in survey.groups:
-        if each.group is not None:
-            named = {bool(stored.class_name) for stored in each.stored}
-            if len(named | {bool(each.group.priority_class_name)}) > 1:
-                mixed.append(f"{each.ref.namespace}/{each.ref.name}")
+    for surveyed in survey.groups:
+        if surveyed.group is not None:
+            named = {bool(stored.class_name) for stored in surveyed.stored}
+            if len(named | {bool(surveyed.group.priority_class_name)}) > 1:
+                mixed.append(f"{surveyed.ref.namespace}/{surveyed.ref.name}")
     if mixed:
         yield AuditFinding(
             DEFAULT_CLASS_MISSING.finding(
@@ -300,12 +300,12 @@ def class_unused(survey: Survey) -> Iterator[AuditFinding]:
     used.update(workload.spec.priorityClassName or "" for workload in view.kueue_workloads.values())
     unread = [str(kind) for kind in (Kind.POD_GROUP, Kind.WORKLOAD) if not survey.read(kind)]
     but = f" ({listed(unread)} {'was' if len(unread) == 1 else 'were'} not read)" if unread else ""
-    for name, found in view.classes.items():
-        if name not in used and not found.globalDefault and not name.startswith(SYSTEM_PREFIX):
+    for name, priority_class in view.classes.items():
+        if name not in used and not priority_class.globalDefault and not name.startswith(SYSTEM_PREFIX):
             ref = class_ref(name)
             message = f"no live pod, group or template names it{but}."
             # A class without a uid is from a manifest, and other manifests may use it.
-            fix = delete(ref) if found.metadata.uid else "remove it, unless other manifests use it"
+            fix = delete(ref) if priority_class.metadata.uid else "remove it, unless other manifests use it"
             yield AuditFinding(CLASS_UNUSED.finding(ref, "", message, fix), "delete the unused classes")
 
 
@@ -319,7 +319,11 @@ def top_class_share(survey: Survey) -> Iterator[AuditFinding]:
             levels[value] += use.pods
             names[value].add(use.class_name)
     pods = sum(levels.values())
-    values = {found.value or 0 for name, found in survey.view.classes.items() if name not in SYSTEM_CLASSES}
+    values = {
+        priority_class.value or 0
+        for name, priority_class in survey.view.classes.items()
+        if name not in SYSTEM_CLASSES
+    }
     if not levels or pods < _TOP_SHARE_LEAST_PODS or len(values | levels.keys()) < 2:
         return
     top = max(levels)
@@ -395,34 +399,34 @@ TOLERATION_WITHOUT_EFFECT = Rule(
 
 def toleration_unreadable(survey: Survey) -> Iterator[AuditFinding]:
     """Find annotations that do not parse."""
-    for found in survey.view.classes.values():
-        yield from map(AuditFinding, unreadable(found))
+    for priority_class in survey.view.classes.values():
+        yield from map(AuditFinding, unreadable(priority_class))
 
 
 def toleration_prefix(survey: Survey) -> Iterator[AuditFinding]:
     """Find annotations that differ under the two prefixes."""
-    for found in survey.view.classes.values():
-        yield from map(AuditFinding, contradicting(found))
+    for priority_class in survey.view.classes.values():
+        yield from map(AuditFinding, contradicting(priority_class))
 
 
 def toleration_without_effect(survey: Survey) -> Iterator[AuditFinding]:
     """Find tolerations that hold back no preemptor."""
-    for class_name, found in survey.view.classes.items():
-        read, value = toleration(found), found.value or 0
+    for class_name, priority_class in survey.view.classes.items():
+        read, value = toleration(priority_class), priority_class.value or 0
         if read is None or read.unparsed or read.can_apply(value):
             continue
         if read.seconds == 0:
-            name, wanted = TOLERATION_SECONDS, "<seconds, or -1 for no end>"
+            name, placeholder = TOLERATION_SECONDS, "<seconds, or -1 for no end>"
             why = "it lasts 0 seconds"
         else:
-            name, wanted = MINIMUM_PREEMPTABLE_PRIORITY, f"<more than {value + 1}>"
+            name, placeholder = MINIMUM_PREEMPTABLE_PRIORITY, f"<more than {value + 1}>"
             why = f"every preemptor of value {value} has at least {read.minimum_preemptable_priority}"
-        key = toleration_key(found.metadata.annotations or {}, name) or TOLERATION_PREFIX + name
+        key = toleration_key(priority_class.metadata.annotations or {}, name) or TOLERATION_PREFIX + name
         yield AuditFinding(
             TOLERATION_WITHOUT_EFFECT.finding(
                 class_ref(class_name),
                 f"metadata.annotations[{key}]",
                 f"the toleration never applies: {why}.",
-                annotate_class(class_name, f"{key}={wanted}"),
+                annotate_class(class_name, f"{key}={placeholder}"),
             )
         )

@@ -70,15 +70,15 @@ class _DeviceClaimPlace(NamedTuple):
 def device_class_missing(survey: Survey) -> Iterator[AuditFinding]:
     """Find claims and templates whose classes do not exist."""
     classes = survey.view.device_classes
-    for each in _sources(survey):
-        if not survey.absent(Kind.DEVICE_CLASS, [each.metadata]):
+    for source in _sources(survey):
+        if not survey.absent(Kind.DEVICE_CLASS, [source.metadata]):
             continue
-        for field, requirement in _requirements(each):
+        for field, requirement in _requirements(source):
             name = requirement.deviceClassName
             if name and name not in classes:
                 message = f"DeviceClass {name} does not exist."
                 fix = f"create DeviceClass {name}, or recreate it with an existing class"
-                finding = DEVICE_CLASS_MISSING.finding(each.ref, f"{field}.deviceClassName", message, fix)
+                finding = DEVICE_CLASS_MISSING.finding(source.ref, f"{field}.deviceClassName", message, fix)
                 yield AuditFinding(finding, f"create DeviceClass {name}")
 
 
@@ -87,21 +87,23 @@ def claim_unsatisfiable(survey: Survey) -> Iterator[AuditFinding]:
     used = _used_templates(survey)
     published = PublishedDevices(survey.view, survey.minor)
     lacks: dict[bytes, RequestLack | None] = {}
-    for each in _sources(survey):
-        if not all(survey.absent(kind, [each.metadata]) for kind in (Kind.NODE, Kind.RESOURCE_SLICE)):
+    for source in _sources(survey):
+        if not all(survey.absent(kind, [source.metadata]) for kind in (Kind.NODE, Kind.RESOURCE_SLICE)):
             continue
-        if each.ref.kind == "ResourceClaimTemplate" and (each.ref.namespace, each.ref.name) not in used:
+        if source.ref.kind == "ResourceClaimTemplate" and (source.ref.namespace, source.ref.name) not in used:
             continue
-        names = [requirement.deviceClassName for _, requirement in _requirements(each)]
+        names = [requirement.deviceClassName for _, requirement in _requirements(source)]
         if not all(name in survey.view.device_classes for name in names):
             continue
-        if each.key not in lacks:
-            lacks[each.key] = published.lack(each.devices.requests or ())
-        lack = lacks[each.key]
+        if source.key not in lacks:
+            lacks[source.key] = published.lack(source.devices.requests or ())
+        lack = lacks[source.key]
         if lack is not None:
             fix = "correct the request or its selectors, or add nodes with such devices"
             message = _lack_message(lack, len(published.devices))
-            yield AuditFinding(CLAIM_UNSATISFIABLE.finding(each.ref, f"{each.field}.requests", message, fix))
+            yield AuditFinding(
+                CLAIM_UNSATISFIABLE.finding(source.ref, f"{source.field}.requests", message, fix)
+            )
     yield from _left_out(survey, published, CLAIM_UNSATISFIABLE)
 
 
@@ -115,22 +117,22 @@ def selector_unmatched(survey: Survey) -> Iterator[AuditFinding]:
         for flaw in published.class_flaws(name):
             yield _selector_finding(ref, "spec", flaw, count(flaw.devices, "published device"))
     flaws: dict[bytes, list[tuple[str, str, SelectorFlaw]]] = {}
-    for each in _sources(survey) if survey.read(Kind.RESOURCE_CLAIM) else ():
-        if not survey.absent(Kind.RESOURCE_SLICE, [each.metadata]):
+    for source in _sources(survey) if survey.read(Kind.RESOURCE_CLAIM) else ():
+        if not survey.absent(Kind.RESOURCE_SLICE, [source.metadata]):
             continue
-        if each.key not in flaws:
-            flaws[each.key] = [
+        if source.key not in flaws:
+            flaws[source.key] = [
                 (
-                    field.removeprefix(each.field),
+                    field.removeprefix(source.field),
                     f"{count(flaw.devices, 'device')} of class {requirement.deviceClassName}",
                     flaw,
                 )
-                for field, requirement in _requirements(each)
+                for field, requirement in _requirements(source)
                 if requirement.deviceClassName in survey.view.device_classes
                 for flaw in published.request_flaws(requirement)
             ]
-        for place, devices, flaw in flaws[each.key]:
-            yield _selector_finding(each.ref, f"{each.field}{place}", flaw, devices)
+        for place, devices, flaw in flaws[source.key]:
+            yield _selector_finding(source.ref, f"{source.field}{place}", flaw, devices)
     yield from _left_out(survey, published, SELECTOR_UNMATCHED)
 
 
@@ -140,13 +142,13 @@ def _left_out(survey: Survey, published: PublishedDevices, rule: Rule) -> Iterat
     classes = sorted(survey.view.device_classes.items())
     places = [
         *(
-            (ObjectRef(DEVICE_API, "DeviceClass", "", name), "spec", each.spec.selectors)
-            for name, each in classes
+            (ObjectRef(DEVICE_API, "DeviceClass", "", name), "spec", device_class.spec.selectors)
+            for name, device_class in classes
         ),
         *(
-            (each.ref, field, part.selectors)
-            for each in _sources(survey)
-            for field, part in _requirements(each)
+            (source.ref, field, requirement.selectors)
+            for source in _sources(survey)
+            for field, requirement in _requirements(source)
         ),
     ]
     for ref, field, selectors in places if costliest is not None else ():
@@ -176,9 +178,9 @@ def _lack_message(lack: RequestLack, devices: int) -> str:
         return "no device is published."
     if not lack.request:
         return "each request finds devices on a node, but no node has devices for all requests."
-    found = f"the most that a node has is {lack.most:,}" if lack.most else "no node has any"
-    wanted = f"request {lack.request} needs {count(lack.needed, 'matching device')} on one node"
-    return f"{wanted}, and {found} ({devices:,} published)."
+    offer = f"the most that a node has is {lack.most:,}" if lack.most else "no node has any"
+    need = f"request {lack.request} needs {count(lack.needed, 'matching device')} on one node"
+    return f"{need}, and {offer} ({devices:,} published)."
 
 
 def _sources(survey: Survey) -> Iterator[_DeviceClaimPlace]:
@@ -206,8 +208,8 @@ def _requirements(source: _DeviceClaimPlace) -> Iterator[tuple[str, DeviceRequir
         field = f"{source.field}.requests[{at}]"
         if request.exactly is not None:
             yield f"{field}.exactly", request.exactly
-        for number, each in enumerate(request.firstAvailable or ()):
-            yield f"{field}.firstAvailable[{number}]", each
+        for number, subrequest in enumerate(request.firstAvailable or ()):
+            yield f"{field}.firstAvailable[{number}]", subrequest
 
 
 def _used_templates(survey: Survey) -> set[Name]:
@@ -216,10 +218,12 @@ def _used_templates(survey: Survey) -> set[Name]:
     if not view.claim_templates:
         return set()
     entries = [
-        (pod.metadata.namespace or "", each)
+        (pod.metadata.namespace or "", claim)
         for pod in view.pods.values()
         if isinstance(pod, ClaimingPod) and not pod.finished
-        for each in pod.spec.resourceClaims or ()
+        for claim in pod.spec.resourceClaims or ()
     ]
-    entries += [(group.ref.namespace, each) for group in view.groups.values() for each in group.claims or ()]
-    return {(namespace, each.resourceClaimTemplateName or "") for namespace, each in entries}
+    entries += [
+        (group.ref.namespace, claim) for group in view.groups.values() for claim in group.claims or ()
+    ]
+    return {(namespace, claim.resourceClaimTemplateName or "") for namespace, claim in entries}

@@ -42,29 +42,29 @@ PREEMPTION_POLICY_DIFFERS = Rule(
 
 def pod_priority_differs(survey: Survey) -> Iterator[AuditFinding]:
     """Find groups with a live member of another integer."""
-    for each in survey.groups:
-        group, divergence = each.group, each.divergence
+    for surveyed in survey.groups:
+        group, divergence = surveyed.group, surveyed.divergence
         if group is None or divergence is None or not divergence.priority.divergent:
             continue
         causes = "".join(f" {because(group, cause, divergence)}" for cause in divergence.causes)
         message = f"{sentence(divergence)}. {consequence(group, divergence, _server(survey))}{causes}"
-        fix, remedy = priority_fix(survey.view, group, divergence, each.staying, survey.owners)
-        yield AuditFinding(POD_PRIORITY_DIFFERS.finding(each.ref, "spec.priority", message, fix), remedy)
+        fix, remedy = priority_fix(survey.view, group, divergence, surveyed.staying, survey.owners)
+        yield AuditFinding(POD_PRIORITY_DIFFERS.finding(surveyed.ref, "spec.priority", message, fix), remedy)
 
 
 def preemption_policy_differs(survey: Survey) -> Iterator[AuditFinding]:
     """Find groups whose live members do not share one preemptionPolicy."""
-    for each in survey.groups:
-        group = each.group
-        if group is None or each.divergence is None or not each.divergence.policy.divergent:
+    for surveyed in survey.groups:
+        group = surveyed.group
+        if group is None or surveyed.divergence is None or not surveyed.divergence.policy.divergent:
             continue
-        divergence = each.divergence
+        divergence = surveyed.divergence
         yield AuditFinding(
             PREEMPTION_POLICY_DIFFERS.finding(
-                each.ref,
+                surveyed.ref,
                 "spec.preemptionPolicy",
                 f"{policy_sentence(divergence)}. {policy_consequence(group, divergence, _server(survey))}",
-                policy_fix(divergence, each.staying, survey.owners),
+                policy_fix(divergence, surveyed.staying, survey.owners),
             )
         )
 
@@ -81,16 +81,18 @@ def priority_fix(
     `staying` are the members that are neither finished nor terminating. `podium why` gives the same fix.
     """
     names = sorted(name for differing in divergence.priority.differing for name in differing.live)
-    wanted = set(names)
-    owners = owners_of(pod for pod in staying if pod.metadata.name in wanted)
+    differing_names = set(names)
+    owners = owners_of(pod for pod in staying if pod.metadata.name in differing_names)
     recreate_pods = recreate(owners) if owners else delete_pods(group.ref.namespace, names)
     recreate_group = f"{delete(group.ref)}; delete its pods; recreate both"
     main = divergence.causes[0] if divergence.causes else None
     theirs = main.class_name if main is not None else ""
     match main.cause if main is not None else None:
         case DivergenceCause.CLASS_RECREATED:
-            found = view.classes.get(theirs)
-            group_is_stale = found is not None and (found.value or 0) != divergence.priority.expected
+            priority_class = view.classes.get(theirs)
+            group_is_stale = (
+                priority_class is not None and (priority_class.value or 0) != divergence.priority.expected
+            )
             remedy = f"recreate objects that are older than the current value of PriorityClass {theirs}"
             return (recreate_group if group_is_stale else recreate_pods), remedy
         case DivergenceCause.DEFAULT_CHANGED:

@@ -39,18 +39,24 @@ class DomainShortfall(NamedTuple):
 class TopologyDomains:
     """The schedulable nodes by domain, for each label that groups use, and their room when empty."""
 
-    def __init__(self, nodes: Mapping[str, Node], capacity: ClusterCapacity, minor: int) -> None:
-        """`capacity` is that of all nodes, whose shapes of pods are used."""
+    def __init__(
+        self, nodes: Mapping[str, Node], capacity: ClusterCapacity, minor: int, *, empty_domain: bool = False
+    ) -> None:
+        """`capacity` is that of all nodes, whose shapes of pods are used.
+
+        `empty_domain` is that of `running_domains`.
+        """
         self._nodes = nodes
         self._capacity = capacity
         self._minor = minor
+        self._empty_domain = empty_domain
         self._by_key: dict[str, dict[str, list[Node]]] = {}
         self._rooms: dict[str, dict[str, ClusterCapacity]] = {}
         self._found: dict[tuple[str, frozenset[tuple[PodShape, int]], int], DomainShortfall | None] = {}
 
     def exists(self, key: str) -> bool:
         """Return whether a node has the label, schedulable or not."""
-        return bool(self._domains(key))
+        return bool(self._nodes_of(key))
 
     def shortfall(
         self, key: str, pods: Sequence[Pod], min_count: int, *, alike: bool
@@ -84,23 +90,28 @@ class TopologyDomains:
         held: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for pod in running:
             held[pod.spec.nodeName or ""].update({**self._capacity.shape(pod).request, PODS: 1})
-        left = [_without(node, held.get(node.metadata.name or "", {})) for node in self._domains(key)[name]]
+        left = [_without(node, held.get(node.metadata.name or "", {})) for node in self._nodes_of(key)[name]]
         room = ClusterCapacity(left, self._minor, self._capacity.provided)
         short = room.shortfall(waiting, need)
         return None if short is None else DomainShortfall(short, name, room.nodes, 1, len(running))
 
     def _domain_of(self, key: str, name: str) -> str | None:
         node = self._nodes.get(name)
-        return None if node is None else (node.metadata.labels or {}).get(key)
+        return None if node is None else self._label(key, node)
 
-    def _domains(self, key: str) -> dict[str, list[Node]]:
+    def _label(self, key: str, node: Node) -> str | None:
+        """Return the domain of a node, None for none."""
+        value = (node.metadata.labels or {}).get(key)
+        return value or (value if self._empty_domain else None)
+
+    def _nodes_of(self, key: str) -> dict[str, list[Node]]:
         """Return the nodes by their value of a label."""
         if key not in self._by_key:
-            found: defaultdict[str, list[Node]] = defaultdict(list)
+            domains: defaultdict[str, list[Node]] = defaultdict(list)
             for node in self._nodes.values():
-                if (value := (node.metadata.labels or {}).get(key)) is not None:
-                    found[value].append(node)
-            self._by_key[key] = dict(found)
+                if (value := self._label(key, node)) is not None:
+                    domains[value].append(node)
+            self._by_key[key] = dict(domains)
         return self._by_key[key]
 
     def _room(self, key: str) -> dict[str, ClusterCapacity]:
@@ -108,8 +119,8 @@ class TopologyDomains:
         if key not in self._rooms:
             provided = self._capacity.provided
             rooms = {
-                name: ClusterCapacity(each, self._minor, provided)
-                for name, each in self._domains(key).items()
+                name: ClusterCapacity(nodes, self._minor, provided)
+                for name, nodes in self._nodes_of(key).items()
             }
             order = sorted(rooms, key=lambda name: (-rooms[name].nodes, name))
             self._rooms[key] = {name: rooms[name] for name in order if rooms[name].nodes}
@@ -121,13 +132,13 @@ def _nearest(rooms: Mapping[str, ClusterCapacity], members: _Members, need: int)
 
     Without a domain there is no size to compare with.
     """
-    found: list[DomainShortfall] = []
+    shortfalls: list[DomainShortfall] = []
     for name, room in rooms.items():
         short = room.shortfall(members, need)
         if short is None:
             return None
-        found.append(DomainShortfall(short, name, room.nodes, len(rooms)))
-    return max(found, key=_filled, default=None)
+        shortfalls.append(DomainShortfall(short, name, room.nodes, len(rooms)))
+    return max(shortfalls, key=_filled, default=None)
 
 
 def _without(node: Node, held: Amounts) -> Node:
@@ -142,7 +153,7 @@ def _without(node: Node, held: Amounts) -> Node:
     return msgspec.structs.replace(node, status=msgspec.structs.replace(node.status, allocatable=left))
 
 
-def _filled(found: DomainShortfall) -> tuple[bool, float]:
+def _filled(short_domain: DomainShortfall) -> tuple[bool, float]:
     """Return a key that is greatest where the least room is missing."""
-    short = found.shortfall
+    short = short_domain.shortfall
     return bool(short.resource), short.room / short.need

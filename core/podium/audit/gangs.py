@@ -57,28 +57,28 @@ def gang_too_few_pods(survey: Survey) -> Iterator[AuditFinding]:
 
     A gang whose pods are expected to be missing (a suspended Job, a manifest) is not reported.
     """
-    for each in survey.groups:
-        group = each.group
+    for surveyed in survey.groups:
+        group = surveyed.group
         least = group.min_count if group is not None and group.metadata.deletionTimestamp is None else None
-        finished = len(each.members) - each.live
-        planned = survey.planned_members.get(each.key, ())
+        finished = len(surveyed.members) - surveyed.live
+        planned = survey.planned_members.get(surveyed.key, ())
         if any(pods.expected for pods in planned) or _owner_suspended(survey, group):
             continue
-        waits = any(not pod.spec.nodeName and not pod.finished for pod in each.members.values())
-        present = each.live if waits else len(each.members)
-        if least is None or present >= least or (finished and not each.live):
+        waits = any(not pod.spec.nodeName and not pod.finished for pod in surveyed.members.values())
+        present = surveyed.live if waits else len(surveyed.members)
+        if least is None or present >= least or (finished and not surveyed.live):
             continue
-        if each.live and waits and finished:
-            live = count(each.live, "live pod")
+        if surveyed.live and waits and finished:
+            live = count(surveyed.live, "live pod")
             message = f"it has {live}, {not_counting(finished)}, and minCount is {least}."
-            fix = f"lower minCount to {each.live} (mutable from v1alpha3 on)"
-        elif each.live:
-            message = f"it has {count(each.live, 'live pod')}, but minCount is {least}."
+            fix = f"lower minCount to {surveyed.live} (mutable from v1alpha3 on)"
+        elif surveyed.live:
+            message = f"it has {count(surveyed.live, 'live pod')}, but minCount is {least}."
             fix = "create the missing pods, or lower minCount (mutable from v1alpha3 on)"
         else:
             message = f"no pod references it, and minCount is {least}."
-            fix = f"create its pods, or delete an orphaned group: {delete(each.ref)}"
-        yield AuditFinding(GANG_TOO_FEW_PODS.finding(each.ref, MIN_COUNT, message, fix))
+            fix = f"create its pods, or delete an orphaned group: {delete(surveyed.ref)}"
+        yield AuditFinding(GANG_TOO_FEW_PODS.finding(surveyed.ref, MIN_COUNT, message, fix))
     yield from _foreign_too_few(survey)
 
 
@@ -118,18 +118,18 @@ def _owner_suspended(survey: Survey, group: PodGroup | None) -> bool:
     """Return whether an owner of a group is suspended, as by Kueue; its template need not name the group."""
     owners = (group.metadata.ownerReferences if group is not None else None) or ()
     namespace = group.ref.namespace if group is not None else ""
-    refs = (ObjectRef(each.apiVersion, each.kind, namespace, each.name) for each in owners)
+    refs = (ObjectRef(owner.apiVersion, owner.kind, namespace, owner.name) for owner in owners)
     return any(ref in survey.view.owners and survey.view.owners[ref].suspended for ref in refs)
 
 
 def gang_too_large(survey: Survey) -> Iterator[AuditFinding]:
     """Find gangs of which minCount members can never run at once."""
     nodes = count(survey.capacity.nodes, "schedulable node")
-    for each in survey.groups:
-        if each.shortfall is not None:
-            message = shortfall_message(each.shortfall, nodes)
+    for surveyed in survey.groups:
+        if surveyed.shortfall is not None:
+            message = shortfall_message(surveyed.shortfall, nodes)
             fix = "lower minCount or the requests of its pods, or uncordon or add nodes"
-            yield AuditFinding(GANG_TOO_LARGE.finding(each.ref, MIN_COUNT, message, fix))
+            yield AuditFinding(GANG_TOO_LARGE.finding(surveyed.ref, MIN_COUNT, message, fix))
 
 
 def shortfall_message(short: Shortfall, nodes: str) -> str:
@@ -158,14 +158,14 @@ def gang_last_wave(survey: Survey) -> Iterator[AuditFinding]:
     """Find gangs of Jobs whose last wave is smaller than minCount, unless the pods of that wave exist."""
     short = list(short_gangs(survey.view, survey.view.owners, survey.minor))
     live = _live_pods(survey, {ref for gang in short for ref in gang.owners})
-    members = {each.key: each.live for each in survey.groups} if short else {}
+    members = {surveyed.key: surveyed.live for surveyed in survey.groups} if short else {}
     for gang in short:
         own = sum(live[ref] for ref in gang.owners)
-        others = max(0, members.get(gang.key, 0) - own) if gang.key is not None else 0
+        unowned = max(0, members.get(gang.key, 0) - own) if gang.key is not None else 0
         left = sum(member.run.left for member in gang.members)
         started = own or any(member.run.succeeded for member in gang.members)
         # The rules about too few pods report a gang that cannot start, or whose last pods wait.
-        if own >= left or gang.final() + others >= gang.least or not (started or gang.wave(0) >= gang.least):
+        if own >= left or gang.final() + unowned >= gang.least or not (started or gang.wave(0) >= gang.least):
             continue
         yield AuditFinding(last_wave_finding(gang))
 

@@ -7,11 +7,14 @@ from collections.abc import Iterator
 
 from podium.api.core import PodSpec
 from podium.api.findings import ObjectRef, Severity
-from podium.api.foreign import JOB_GATE, JOBSET_GATE
 from podium.api.groups import NATIVE_GROUP
+from podium.api.minors import group_minor
+from podium.api.podkinds.kind import JOB_GATE, JOBSET_GATE, PodOwner, is_left_alone
 from podium.api.reads import Kind
 from podium.audit.survey import AuditFinding, Survey
 from podium.groups.planned import group_creator, made_by_people
+from podium.minors.minor import Minor
+from podium.rules.jobscheduling import DELEGATION_ANNOTATIONS
 from podium.rules.rule import Rule
 
 # The version of the groups that the Job controller of Kubernetes 1.36 creates.
@@ -22,9 +25,20 @@ JOB_SCHEDULING_GATED = Rule(
     severity=Severity.WARNING,
     title="A Job or JobSet asks for groups in spec.scheduling",
     why="The field of a Job exists from Kubernetes 1.37 on, behind the alpha gate WorkloadWithJob. If the "
-    "gate is off, the API server drops the field, and the pods are scheduled one by one. The field of a "
-    "JobSet needs a JobSet release that knows it, and its gate JobSetWorkloadAwareSchedulingAPI.",
+    "gate is off, the API server drops the field, and the pods are scheduled one by one. So are those of a "
+    "Job with an owner before 1.38, such as the Jobs of a CronJob. The field of a JobSet needs a JobSet "
+    "release that knows it, and its gate JobSetWorkloadAwareSchedulingAPI.",
     source="KEP-5547; kubernetes-sigs/jobset KEP-969",
+    needs=frozenset({Kind.OWNER}),
+)
+JOB_DELEGATION_INCOMPLETE = Rule(
+    id="job-delegation-incomplete",
+    severity=Severity.ERROR,
+    title="A Job names a template of a Workload without the Workload, or the reverse",
+    why=f"The annotations are {' and '.join(DELEGATION_ANNOTATIONS)}. Kubernetes 1.38 refuses a new "
+    f"Job with only one of them. Its Job controller (gate {JOB_GATE}) creates no group for a stored one. "
+    "1.37 finds the Workload by the owner of the Job. Checked for 1.38 and later.",
+    source="kube-apiserver and kube-controller-manager 1.38.0-beta.0 (validateDelegationAnnotations)",
     needs=frozenset({Kind.OWNER}),
 )
 JOB_GANG_BY_SHAPE = Rule(
@@ -41,8 +55,8 @@ COMPOSITE_GROUP_GATED = Rule(
     id="composite-group-gated",
     severity=Severity.WARNING,
     title="A PodGroup belongs to a CompositePodGroup",
-    why="The kind exists from Kubernetes 1.37 on, behind the alpha gate CompositePodGroup. If the gate is "
-    "off, the API server drops the reference, and each group is scheduled on its own.",
+    why="The kind exists from Kubernetes 1.37 on, behind the gate CompositePodGroup, off by default. If the "
+    "gate is off, the API server drops the reference, and each group is scheduled on its own.",
     source="kube-apiserver 1.37.0 (run)",
     needs=frozenset({Kind.POD_GROUP}),
 )
@@ -50,9 +64,9 @@ COMPOSITE_KIND_GATED = Rule(
     id="composite-kind-gated",
     severity=Severity.WARNING,
     title="A manifest has a CompositePodGroup",
-    why="Kubernetes 1.37 serves the kind in v1alpha3, behind the alpha gate CompositePodGroup, which needs "
-    "TopologyAwareWorkloadScheduling. If the gate is off, the API server refuses the object. Podium's own "
-    "kind needs no gate.",
+    why="Kubernetes 1.37 serves the kind in v1alpha3, and 1.38 in v1beta1 too. Both need the gate "
+    "CompositePodGroup, off by default, which needs TopologyAwareWorkloadScheduling. If the gate is off, the "
+    "API server refuses the object. Podium's own kind needs no gate.",
     source="kube-apiserver 1.37.0 (run)",
     needs=frozenset({Kind.COMPOSITE_GROUP}),
 )
@@ -60,8 +74,8 @@ COMPOSITE_TEMPLATE_GATED = Rule(
     id="composite-template-gated",
     severity=Severity.WARNING,
     title="A Workload has templates of composite groups",
-    why="They exist from Kubernetes 1.37 on, behind the alpha gate CompositePodGroup. If the gate is off, "
-    "the API server drops them, and refuses the Workload if nothing remains.",
+    why="They exist from Kubernetes 1.37 on, behind the gate CompositePodGroup, off by default. If the gate "
+    "is off, the API server drops them, and refuses the Workload if nothing remains.",
     source="kube-apiserver 1.37.0 (run)",
     needs=frozenset({Kind.WORKLOAD}),
 )
@@ -81,17 +95,24 @@ def job_scheduling_gated(survey: Survey) -> Iterator[AuditFinding]:
 
     A stored Job with the field proves that the gate is on, because the API server drops the field otherwise.
     """
-    known = survey.minor >= 37
+    minor = group_minor(survey.minor)
     for owner in made_by_people(survey.view.owners):
-        for path in owner.job_scheduling:
-            gate = owner.scheduling_gate(path)
+        for path, scheduling in owner.job_scheduling.items():
+            gate = scheduling.gate
             if owner.metadata.uid and owner.ref.kind == "Job":
                 continue
             if gate == JOBSET_GATE:
                 message = f"JobSet drops or refuses it unless its gate {gate} is on."
+            elif minor.job_scheduling and is_left_alone(path, scheduling, minor):
+                fix = "create a PodGroup and name it in the pod template"
+                text = f"Kubernetes {survey.kubernetes} creates no group for a Job with an owner."
+                yield AuditFinding(JOB_SCHEDULING_GATED.finding(owner.ref, path, text, fix), fix)
+                continue
             else:
                 effect = (
-                    f"is dropped unless the gate {gate} is on" if known else "is not known, so it is dropped"
+                    f"is dropped unless the gate {gate} is on"
+                    if minor.job_scheduling
+                    else "is not known, so it is dropped"
                 )
                 message = f"in Kubernetes {survey.kubernetes} the field {effect}."
             fix = f"enable the gate {gate}, or create a PodGroup and name it in the pod template"
@@ -99,10 +120,34 @@ def job_scheduling_gated(survey: Survey) -> Iterator[AuditFinding]:
             yield AuditFinding(JOB_SCHEDULING_GATED.finding(owner.ref, path, text, fix), fix)
 
 
+def job_delegation_incomplete(survey: Survey) -> Iterator[AuditFinding]:
+    """Find Jobs with one of two annotations that belong together."""
+    if not group_minor(survey.minor).paired_annotations:
+        return
+    for owner in survey.view.owners.values():
+        annotations = owner.metadata.annotations or {}
+        values = {name: annotations.get(name) for name in DELEGATION_ANNOTATIONS}
+        if (
+            owner.ref.kind != "Job"
+            or owner.finished
+            or all(values.values())
+            or set(values.values()) == {None}
+        ):
+            continue
+        missing = next(name for name, value in values.items() if not value)
+        message = (
+            f"it lacks the annotation. Kubernetes {survey.kubernetes} refuses to create such a Job, and "
+            "creates no group for it."
+        )
+        fix = f"set the annotation {missing}, or remove both, in the Job or in its template"
+        field = f"metadata.annotations[{missing}]"
+        yield AuditFinding(JOB_DELEGATION_INCOMPLETE.finding(owner.ref, field, message, fix), fix)
+
+
 def job_gang_by_shape(survey: Survey) -> Iterator[AuditFinding]:
     """Find Jobs with a gang of v1alpha2 that do not ask for it: Kubernetes 1.36 made it by their shape."""
-    asking = "spec.scheduling.schedulingPolicy.gang"
-    fix = (
+    asking, minor = "spec.scheduling.schedulingPolicy.gang", group_minor(survey.minor)
+    with_field = (
         f"recreate it on Kubernetes {survey.kubernetes} with {asking} in the Job, or in the job template of "
         f"its owner (gate {JOB_GATE}); Kubernetes 1.36 drops the field"
     )
@@ -120,13 +165,22 @@ def job_gang_by_shape(survey: Survey) -> Iterator[AuditFinding]:
             field = f"spec.jobTemplate.{field}" if maker.kind == "CronJob" else ""
             subject = f"its Job {job.name}"
         owners = (owner, survey.view.owners.get(ref))
-        if any(each is not None and (each.finished or each.job_scheduling) for each in owners):
+        if any(source is not None and (source.finished or _has_groups(source, minor)) for source in owners):
             continue
+        alone = maker is not None and not minor.groups_of_owned_jobs
+        effect = f"gives it the policy basic, which places the pods one by one, unless the Job has {asking}."
+        if alone:
+            effect = "creates no group for a Job with an owner, and places its pods one by one."
         message = (
-            f"{subject} is a gang by its shape in Kubernetes 1.36. Kubernetes {survey.kubernetes} gives it "
-            f"the policy basic, which places the pods one by one, unless the Job has {asking}."
+            f"{subject} is a gang by its shape in Kubernetes 1.36. Kubernetes {survey.kubernetes} {effect}"
         )
+        fix = "create a PodGroup and name it in the pod template" if alone else with_field
         yield AuditFinding(JOB_GANG_BY_SHAPE.finding(ref, field, message, fix), fix)
+
+
+def _has_groups(owner: PodOwner, minor: Minor) -> bool:
+    """Return whether a controller creates groups for an owner that asks for them."""
+    return any(not is_left_alone(path, asked, minor) for path, asked in owner.job_scheduling.items())
 
 
 def composite_group_gated(survey: Survey) -> Iterator[AuditFinding]:
@@ -145,7 +199,9 @@ def composite_kind_gated(survey: Survey) -> Iterator[AuditFinding]:
     for composite in survey.view.composites.values():
         if not composite.native:
             continue
-        effect = "refuses it" if survey.minor < 37 else "refuses it unless the gate CompositePodGroup is on"
+        served = group_minor(survey.minor).versions(composite.ref.kind)
+        version = composite.ref.apiVersion.rpartition("/")[2]
+        effect = "refuses it unless the gate CompositePodGroup is on" if version in served else "refuses it"
         message = f"Kubernetes {survey.kubernetes} {effect}."
         yield AuditFinding(COMPOSITE_KIND_GATED.finding(composite.ref, "kind", message, fix), fix)
 
@@ -154,7 +210,7 @@ def composite_template_gated(survey: Survey) -> Iterator[AuditFinding]:
     """Find Workloads with templates of composite groups."""
     fix = "enable the gate CompositePodGroup, or use podGroupTemplates only"
     for workload in survey.view.workloads.values():
-        path = next((path for path, each in workload.templates.items() if each.composite), None)
+        path = next((path for path, template in workload.templates.items() if template.composite), None)
         if path is not None and workload.ref.group == NATIVE_GROUP:
             message = f"{_composite(survey)} A Workload without other templates is refused."
             yield AuditFinding(COMPOSITE_TEMPLATE_GATED.finding(workload.ref, path, message, fix), fix)

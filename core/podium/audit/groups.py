@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 
 from podium.api import v1alpha1
-from podium.api.findings import Severity
-from podium.api.groups import NATIVE_GROUP, DisruptionMode
+from podium.api.findings import ObjectRef, Severity
+from podium.api.groups import NATIVE_GROUP, DisruptionMode, Template
 from podium.api.membership import GroupKey
-from podium.api.minors import served_versions
-from podium.api.priority import HIGHEST_USER_PRIORITY, SYSTEM_CLASSES
+from podium.api.minors import group_minor, served_versions
+from podium.api.priority import HIGHEST_USER_PRIORITY, SYSTEM_CLASSES, resolve
 from podium.api.reads import Kind
 from podium.audit.survey import AuditFinding, Survey
+from podium.cluster.reader import Child
 from podium.groups.planned import group_creator
 from podium.rules.commands import delete
 from podium.rules.podiumchecks import differences, unresolved
@@ -30,7 +31,7 @@ GROUP_TERMINATING = Rule(
     severity=Severity.ERROR,
     title="A PodGroup with live pods is being deleted",
     why="Its finalizer keeps it while a live pod references it, so a new group of that name cannot "
-    "be created. From 1.38 on new pods that reference it are refused.",
+    "be created.",
     source="kube-apiserver and controller (PodGroupProtection)",
     needs=frozenset({Kind.POD, Kind.POD_GROUP}),
 )
@@ -62,22 +63,42 @@ TEMPLATE_PRIORITIES_DIFFER = Rule(
     needs=frozenset({Kind.WORKLOAD}),
 )
 
+TEMPLATE_POLICIES_DIFFER = Rule(
+    id="template-policies-differ",
+    severity=Severity.WARNING,
+    title="Templates of one Workload have different preemptionPolicies",
+    why="Kubernetes 1.38 refuses to create such a Workload, and 1.37 accepts it. A stored one can be "
+    "updated. Native Workloads are checked, for 1.38 and later.",
+    source="kube-apiserver 1.38.0-beta.0 (validateWorkloadPriority)",
+    needs=frozenset({Kind.WORKLOAD}),
+)
+
+POLICY_UNLIKE_CLASS = Rule(
+    id="policy-unlike-class",
+    severity=Severity.WARNING,
+    title="A group or template has another preemptionPolicy than its PriorityClass",
+    why="Kubernetes 1.38 refuses to create such a group, and groups of such a template. 1.37 drops the field "
+    "unless the gate PodGroupPreemptionPolicy is on. Native objects are checked, for 1.38 and later.",
+    source="kube-apiserver 1.38.0-beta.0 (plugin Priority)",
+    needs=frozenset({Kind.POD_GROUP, Kind.PRIORITY_CLASS}),
+)
+
 
 def group_missing(survey: Survey) -> Iterator[AuditFinding]:
     """Find groups that live pods reference and that were not read."""
-    for each in survey.groups:
-        if each.group is None and each.stored:
-            staying = each.staying
+    for surveyed in survey.groups:
+        if surveyed.group is None and surveyed.stored:
+            staying = surveyed.staying
             names = some(pod.metadata.name or "" for pod in staying)
             owners = some(str(owner) for owner in survey.owners(staying)) or "the pods"
             absent = survey.absent(Kind.POD_GROUP, (pod.metadata for pod in staying))
             problem = "does not exist" if absent else "is not in the input"
             yield AuditFinding(
                 GROUP_MISSING.finding(
-                    each.ref,
+                    surveyed.ref,
                     "",
                     f"it {problem}, but it is referenced by {count(len(staying), 'live pod')}: {names}.",
-                    f"create PodGroup {each.key.name} in namespace {each.key.namespace}, "
+                    f"create PodGroup {surveyed.key.name} in namespace {surveyed.key.namespace}, "
                     f"or recreate {owners} without the reference",
                 )
             )
@@ -85,21 +106,17 @@ def group_missing(survey: Survey) -> Iterator[AuditFinding]:
 
 def group_terminating(survey: Survey) -> Iterator[AuditFinding]:
     """Find groups that are being deleted while live pods reference them."""
-    for each in survey.groups:
-        since = each.group.metadata.deletionTimestamp if each.group is not None else None
-        if since is not None and each.stored:
-            staying = each.staying
+    for surveyed in survey.groups:
+        since = surveyed.group.metadata.deletionTimestamp if surveyed.group is not None else None
+        if since is not None and surveyed.stored:
+            staying = surveyed.staying
             names = some(pod.metadata.name or "" for pod in staying)
-            refusing = each.key.native and survey.minor >= 38
-            effect = (
-                f" Kubernetes {survey.kubernetes} refuses new pods that reference it." if refusing else ""
-            )
             yield AuditFinding(
                 GROUP_TERMINATING.finding(
-                    each.ref,
+                    surveyed.ref,
                     "metadata.deletionTimestamp",
                     f"deletion started {since}, but it is still referenced by "
-                    f"{count(len(staying), 'live pod')}: {names}.{effect}",
+                    f"{count(len(staying), 'live pod')}: {names}.",
                     "wait for its pods or delete them; the group is deleted after the last pod",
                 )
             )
@@ -107,35 +124,39 @@ def group_terminating(survey: Survey) -> Iterator[AuditFinding]:
 
 def group_unlike_template(survey: Survey) -> Iterator[AuditFinding]:
     """Find groups that differ from their template in a field that the template sets."""
-    for each in survey.groups:
-        ref = each.group.template_ref if each.group is not None else None
-        if each.group is None or ref is None:
+    for surveyed in survey.groups:
+        ref = surveyed.group.template_ref if surveyed.group is not None else None
+        if surveyed.group is None or ref is None:
             continue
-        workload = survey.view.workloads.get(GroupKey(each.key.native, each.key.namespace, ref.workload))
+        workload = survey.view.workloads.get(
+            GroupKey(surveyed.key.native, surveyed.key.namespace, ref.workload)
+        )
         template = workload.template(ref.template) if workload is not None else None
         if workload is None or template is None:
             continue
         unlike = [
             f"{field} {'unset' if have is None else have} instead of {want}"
-            for field, have, want in differences(each.group, template)
+            for field, have, want in differences(surveyed.group, template)
         ]
         if unlike:
-            fix = f"{delete(each.ref)}; its controller recreates it from the template"
+            fix = f"{delete(surveyed.ref)}; its controller recreates it from the template"
             if unresolved(survey.view.classes, template.priority_class_name, template.priority) is not None:
                 fix = (
                     f"name a class of value {template.priority} in template {template.name} (recreate "
                     f"{workload.ref}), because no group gets a priority without its class; then {fix}"
                 )
             message = f"it differs from template {template.name} of {workload.ref}: {'; '.join(unlike)}."
-            yield AuditFinding(GROUP_UNLIKE_TEMPLATE.finding(each.ref, "spec", message, fix))
+            yield AuditFinding(GROUP_UNLIKE_TEMPLATE.finding(surveyed.ref, "spec", message, fix))
 
 
 def basic_with_group_disruption(survey: Survey) -> Iterator[AuditFinding]:
     """Find basic groups, and basic templates, with the disruption mode PodGroup (all)."""
     fix = "set a gang policy, or disruption mode Pod ({single: {}} from v1alpha3 on)"
+    strict = group_minor(survey.minor).strict_modes
+    refusal = f" Kubernetes {survey.kubernetes} refuses to create it." if strict else ""
     for group in survey.view.groups.values():
         if group.min_count is None and group.disruption_mode is DisruptionMode.POD_GROUP:
-            message = "its policy is basic, but one disrupted member disrupts all of them."
+            message = f"its policy is basic, but one disrupted member disrupts all of them.{refusal}"
             yield AuditFinding(
                 BASIC_WITH_GROUP_DISRUPTION.finding(group.ref, "spec.disruptionMode", message, fix)
             )
@@ -144,13 +165,17 @@ def basic_with_group_disruption(survey: Survey) -> Iterator[AuditFinding]:
             if template.composite:
                 continue
             if template.min_count is None and template.disruption_mode is DisruptionMode.POD_GROUP:
-                message = f"the policy of template {template.name} is basic, its disruption mode PodGroup."
+                message = (
+                    f"the policy of template {template.name} is basic, its disruption mode PodGroup.{refusal}"
+                )
                 field = f"{path}.disruptionMode"
                 yield AuditFinding(BASIC_WITH_GROUP_DISRUPTION.finding(workload.ref, field, message, fix))
 
 
 def system_class_on_group(survey: Survey) -> Iterator[AuditFinding]:
     """Find groups and templates that name a class that groups cannot have."""
+    if all(api.maximum is None for api in group_minor(survey.minor).apis.values()):
+        return
     fix = f"name a class of at most {HIGHEST_USER_PRIORITY}"
     for group in survey.view.groups.values():
         if group.priority_class_name in SYSTEM_CLASSES:
@@ -223,6 +248,50 @@ def template_priorities_differ(survey: Survey) -> Iterator[AuditFinding]:
                     "set one priorityClassName in all templates, or create a Workload for each priority",
                 )
             )
+
+
+def template_policies_differ(survey: Survey) -> Iterator[AuditFinding]:
+    """Find Workloads whose templates do not share one preemptionPolicy; an absent one is one of its own."""
+    shared = any(api.one_policy for api in group_minor(survey.minor).apis.values())
+    fix = "set one preemptionPolicy in all templates, or in none"
+    for key, workload in survey.view.workloads.items() if shared else ():
+        names: dict[str, list[str]] = {}
+        for template in workload.templates.values():
+            names.setdefault(template.preemption_policy or "none", []).append(template.name)
+        if key.native and len(names) > 1:
+            parts = [f"{policy} ({some(templates)})" for policy, templates in sorted(names.items())]
+            message = (
+                f"its templates have {len(names)} preemptionPolicies: {listed(parts)}. Kubernetes "
+                f"{survey.kubernetes} refuses to create it."
+            )
+            yield AuditFinding(TEMPLATE_POLICIES_DIFFER.finding(workload.ref, "spec", message, fix), fix)
+
+
+def policy_unlike_class(survey: Survey) -> Iterator[AuditFinding]:
+    """Find groups and templates whose preemptionPolicy is not that of their class, if it needs no gate."""
+    if any(api.policy_gate or api.older for api in group_minor(survey.minor).apis.values()):
+        return
+    view = survey.view
+    groups: list[Child] = [*view.groups.values(), *view.composites.values()]
+    named: list[tuple[ObjectRef, str, Child | Template]] = [
+        *((group.ref, "spec", group) for group in groups if group.native),
+        *(
+            (workload.ref, path, template)
+            for key, workload in view.workloads.items()
+            for path, template in workload.templates.items()
+            if key.native
+        ),
+    ]
+    fix = "remove preemptionPolicy, or name a class that has it"
+    for ref, path, holder in named:
+        policy, resolved = holder.preemption_policy, resolve(view.classes, holder.priority_class_name)
+        if policy and resolved is not None and policy != resolved.preemption_policy:
+            message = (
+                f"it is {policy}, and that of its class is {resolved.preemption_policy}. Kubernetes "
+                f"{survey.kubernetes} refuses to create the group."
+            )
+            finding = POLICY_UNLIKE_CLASS.finding(ref, f"{path}.preemptionPolicy", message, fix)
+            yield AuditFinding(finding, fix)
 
 
 def _priority(class_name: str, priority: int | None) -> str:

@@ -46,73 +46,73 @@ SCHEDULER_IGNORES_GROUP = Rule(
 
 def pod_older_than_group(survey: Survey) -> Iterator[AuditFinding]:
     """Find groups with live members that were created before them."""
-    for each in survey.groups:
-        created = each.group.metadata.creationTimestamp if each.group is not None else None
-        if created is None or each.oldest >= created:
+    for surveyed in survey.groups:
+        created = surveyed.group.metadata.creationTimestamp if surveyed.group is not None else None
+        if created is None or surveyed.oldest >= created:
             continue
         older = sorted(
             pod.metadata.name or ""
-            for pod in each.staying
+            for pod in surveyed.staying
             if (pod.metadata.creationTimestamp or created) < created
         )
         yield AuditFinding(
             POD_OLDER_THAN_GROUP.finding(
-                each.ref,
+                surveyed.ref,
                 "metadata.creationTimestamp",
-                f"{count(len(older), 'pod')} of {each.live} existed before the group ({created}): "
+                f"{count(len(older), 'pod')} of {surveyed.live} existed before the group ({created}): "
                 f"{some(older)}.",
-                delete_pods(each.ref.namespace, older),
+                delete_pods(surveyed.ref.namespace, older),
             )
         )
 
 
 def scheduler_name_mixed(survey: Survey) -> Iterator[AuditFinding]:
     """Find groups whose live members name several schedulers."""
-    for each in survey.groups:
-        if each.group is None or len(each.schedulers) < 2:
+    for surveyed in survey.groups:
+        if surveyed.group is None or len(surveyed.schedulers) < 2:
             continue
         by_name: dict[str, list[str]] = {}
-        for pod in each.staying:
+        for pod in surveyed.staying:
             by_name.setdefault(pod.scheduler, []).append(pod.metadata.name or "")
         parts = [f"{name} ({some(by_name[name])})" for name in sorted(by_name)]
-        if not each.key.native or survey.minor <= 35:
+        if not surveyed.key.native or survey.minor <= 35:
             effect = "No scheduler sees the whole group, so its minimum may never be met."
-        elif each.is_split(survey.minor):
+        elif surveyed.is_split(survey.minor):
             effect = f"Kubernetes {survey.kubernetes} does not schedule the group."
         elif survey.minor == 36:
             effect = "Each scheduler places its own part, without the group's priority or mode for the rest."
         else:
             effect = f"Kubernetes {survey.kubernetes} refuses the rest once one of them has placed a member."
-        wanted = (
+        scheduler = (
             PODIUM_SCHEDULER
-            if not each.key.native
+            if not surveyed.key.native
             else max(by_name, key=lambda name: (len(by_name[name]), name))
         )
-        owners = survey.owners(pod for pod in each.staying if pod.scheduler != wanted)
+        owners = survey.owners(pod for pod in surveyed.staying if pod.scheduler != scheduler)
         yield AuditFinding(
             SCHEDULER_NAME_MIXED.finding(
-                each.ref,
+                surveyed.ref,
                 "",
                 f"its pods name {len(parts)} schedulers: {listed(parts)}. {effect}",
-                f"set schedulerName: {wanted} in {templates_of(owners)}, then recreate the pods",
+                f"set schedulerName: {scheduler} in {templates_of(owners)}, then recreate the pods",
             )
         )
 
 
 def scheduler_ignores_group(survey: Survey) -> Iterator[AuditFinding]:
     """Find Podium groups with live members that podium-scheduler does not schedule."""
-    for each in survey.groups:
-        if each.key.native or each.group is None or each.schedulers <= {PODIUM_SCHEDULER}:
+    for surveyed in survey.groups:
+        if surveyed.key.native or surveyed.group is None or surveyed.schedulers <= {PODIUM_SCHEDULER}:
             continue
-        ignored = [pod for pod in each.staying if pod.scheduler != PODIUM_SCHEDULER]
-        others = listed(sorted(each.schedulers - {PODIUM_SCHEDULER}))
+        ignored = [pod for pod in surveyed.staying if pod.scheduler != PODIUM_SCHEDULER]
+        schedulers = listed(sorted(surveyed.schedulers - {PODIUM_SCHEDULER}))
         names = some(pod.metadata.name or "" for pod in ignored)
         yield AuditFinding(
             SCHEDULER_IGNORES_GROUP.finding(
-                each.ref,
+                surveyed.ref,
                 "",
-                f"scheduled by {others}, which does not read {each.ref.group}: {len(ignored)} of "
-                f"{count(each.live - each.leaving, 'pod')} ({names}).",
+                f"scheduled by {schedulers}, which does not read {surveyed.ref.group}: {len(ignored)} of "
+                f"{count(surveyed.live - surveyed.leaving, 'pod')} ({names}).",
                 f"set schedulerName: {PODIUM_SCHEDULER} in {templates_of(survey.owners(ignored))}, "
                 "then recreate the pods",
             )
@@ -121,22 +121,22 @@ def scheduler_ignores_group(survey: Survey) -> Iterator[AuditFinding]:
 
 def membership_conflict(survey: Survey) -> Iterator[AuditFinding]:
     """Find native groups with live members whose Podium label names another group."""
-    for each in survey.groups:
-        if not each.labelled_otherwise:
+    for surveyed in survey.groups:
+        if not surveyed.labelled_otherwise:
             continue
         labelled: dict[str, list[str]] = {}
-        for pod in each.present:
+        for pod in surveyed.present:
             labels = pod.metadata.labels
             label = labels.get(GROUP_LABEL) if labels else None
-            if label and label != each.key.name:
+            if label and label != surveyed.key.name:
                 labelled.setdefault(label, []).append(pod.metadata.name or "")
         parts = [f"{label} ({some(labelled[label])})" for label in sorted(labelled)]
         yield AuditFinding(
             MEMBERSHIP_CONFLICT.finding(
-                each.ref,
+                surveyed.ref,
                 f"metadata.labels[{GROUP_LABEL}]",
                 f"{count(sum(map(len, labelled.values())), 'member')} with the label of another group: "
                 f"{listed(parts)}. The label is not looked at: spec.schedulingGroup wins.",
-                f"remove the label {GROUP_LABEL} or make it {each.key.name}, in the pod template",
+                f"remove the label {GROUP_LABEL} or make it {surveyed.key.name}, in the pod template",
             )
         )

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from podium.api.core import Pod
 from podium.api.findings import ObjectRef, Severity
-from podium.api.foreign import KueueWorkload
+from podium.api.foreigngroups import KueueWorkload
 from podium.api.priority import HIGHEST_USER_PRIORITY, NEVER, effective_policy
 from podium.api.reads import Kind
 from podium.audit.survey import AuditFinding, Survey
@@ -61,20 +61,20 @@ class _Queued(NamedTuple):
 def kueue_priority_differs(survey: Survey) -> Iterator[AuditFinding]:
     """Find Kueue Workloads with pods below those of a Workload that Kueue orders behind them."""
     by_value: dict[int, list[_Queued]] = defaultdict(list)
-    for each in _queued(survey):
-        by_value[each.value].append(each)
+    for queued in _queued(survey):
+        by_value[queued.value].append(queued)
     behind: _Queued | None = None
     for value in sorted(by_value):
-        for each in by_value[value]:
-            if behind is not None and each.lowest < behind.highest:
-                yield _inversion(survey, each, behind)
-        top = max(by_value[value], key=lambda each: each.highest)
+        for queued in by_value[value]:
+            if behind is not None and queued.lowest < behind.highest:
+                yield _inversion(survey, queued, behind)
+        top = max(by_value[value], key=lambda item: item.highest)
         behind = top if behind is None or top.highest > behind.highest else behind
 
 
 def _inversion(survey: Survey, first: _Queued, behind: _Queued) -> AuditFinding:
-    meta, other = first.workload.metadata, behind.workload.metadata
-    second = f"Workload {other.namespace}/{other.name} ({behind.value})"
+    meta, behind_meta = first.workload.metadata, behind.workload.metadata
+    second = f"Workload {behind_meta.namespace}/{behind_meta.name} ({behind.value})"
     lower = [pod for pod in first.pods if (pod.spec.priority or 0) < behind.highest]
     live = count(len(lower), "live pod")
     fix = f"give both the same order in the class that Kueue uses and in {templates_of(survey.owners(lower))}"
@@ -139,23 +139,23 @@ def bare_pod_victims(survey: Survey) -> Iterator[AuditFinding]:
 
 def inferred_priority_differs(survey: Survey) -> Iterator[AuditFinding]:
     """Find pods that belong together by their labels and differ in priority; they are listed by role."""
-    for each in survey.inferred:
-        axis = each.divergence.priority
+    for gang in survey.inferred:
+        axis = gang.divergence.priority
         parts: dict[tuple[str, int], list[str]] = defaultdict(list)
-        for pod in each.present:
+        for pod in gang.present:
             parts[role(pod), pod.spec.priority or 0].append(pod.metadata.name or "")
         differences = "; ".join(
-            f"{f'{part} ' if part else ''}{priority} ({some(names)})"
-            for (part, priority), names in sorted(parts.items())
+            f"{f'{label} ' if label else ''}{priority} ({some(names)})"
+            for (label, priority), names in sorted(parts.items())
         )
         names = {name for differing in axis.differing for name in differing.live}
-        owners = survey.owners(pod for pod in each.present if pod.metadata.name in names)
+        owners = survey.owners(pod for pod in gang.present if pod.metadata.name in names)
         fix = f"name one class in {templates_of(owners)}"
         yield AuditFinding(
             INFERRED_PRIORITY_DIFFERS.finding(
-                each.ref,
+                gang.ref,
                 "",
-                f"most of its {count(each.divergence.members, 'pod')} have priority {axis.expected}, "
+                f"most of its {count(gang.divergence.members, 'pod')} have priority {axis.expected}, "
                 f"{axis.live} another: {differences}.",
                 f"{fix}; then {recreate(owners)}" if owners else fix,
             )

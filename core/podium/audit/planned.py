@@ -11,9 +11,9 @@ import msgspec
 
 from podium.api.core import DEFAULT_SCHEDULER, PODIUM_SCHEDULER
 from podium.api.findings import ObjectRef, Severity
-from podium.api.foreign import PodOwner
 from podium.api.groups import GROUP_LABEL, PODIUM_GROUP, PodGroup, Workload
 from podium.api.membership import GroupKey
+from podium.api.podkinds.kind import PodOwner
 from podium.api.priority import resolve
 from podium.api.reads import Kind
 from podium.audit.survey import AuditFinding, Survey
@@ -99,25 +99,25 @@ def template_priority_differs(survey: Survey) -> Iterator[AuditFinding]:
         group = survey.view.groups.get(key)
         if group is None:
             continue
-        ours, wanted = group.priority_class_name, _value(survey, group.priority_class_name, group.priority)
-        for each in members:
-            theirs = each.spec.priorityClassName or ""
+        ours, expected = group.priority_class_name, _value(survey, group.priority_class_name, group.priority)
+        for pods in members:
+            theirs = pods.spec.priorityClassName or ""
             value = _value(survey, theirs)
-            known = value is not None and wanted is not None
-            if value == wanted if known else theirs == ours:
+            known = value is not None and expected is not None
+            if value == expected if known else theirs == ours:
                 continue
-            field = f"{each.spec_path}.priorityClassName"
-            what = (
-                f"its pods will have priority {value} ({_class(theirs)}), but {group.ref} has {wanted} "
+            field = f"{pods.spec_path}.priorityClassName"
+            difference = (
+                f"its pods will have priority {value} ({_class(theirs)}), but {group.ref} has {expected} "
                 f"({_class(ours)})."
                 if known
                 else f"it names {_class(theirs)}, but {group.ref} names {_class(ours)}. If their values "
                 "differ, which are not in the input:"
             )
-            effect = _consequence(survey, each, group, wanted)
+            effect = _consequence(survey, pods, group, expected)
             fix = f"set {field}: {ours}" if ours else f"set spec.priorityClassName: {theirs} in {group.ref}"
             yield AuditFinding(
-                TEMPLATE_PRIORITY_DIFFERS.finding(each.owner.ref, field, f"{what} {effect}", fix)
+                TEMPLATE_PRIORITY_DIFFERS.finding(pods.owner.ref, field, f"{difference} {effect}", fix)
             )
 
 
@@ -126,37 +126,37 @@ def template_scheduler_mixed(survey: Survey) -> Iterator[AuditFinding]:
     for key, members in survey.planned_members.items():
         if key not in survey.view.groups:
             continue
-        named = Counter(_scheduler(each) for each in members)
-        wanted = max(named, key=lambda name: (named[name], name)) if key.native else PODIUM_SCHEDULER
-        for each in members:
-            scheduler = _scheduler(each)
-            if scheduler == wanted:
+        named = Counter(_scheduler(pods) for pods in members)
+        expected = max(named, key=lambda name: (named[name], name)) if key.native else PODIUM_SCHEDULER
+        for pods in members:
+            scheduler = _scheduler(pods)
+            if scheduler == expected:
                 continue
-            others = (
-                f"other templates of PodGroup {key.name} name {wanted}. No scheduler sees the whole group"
+            elsewhere = (
+                f"other templates of PodGroup {key.name} name {expected}. No scheduler sees the whole group"
             )
             unread = f"it does not read PodGroup {key.name} of {PODIUM_GROUP}"
-            field = f"{each.spec_path}.schedulerName"
-            message = f"the pods are scheduled by {scheduler}; {others if key.native else unread}."
+            field = f"{pods.spec_path}.schedulerName"
+            message = f"the pods are scheduled by {scheduler}; {elsewhere if key.native else unread}."
             yield AuditFinding(
-                TEMPLATE_SCHEDULER_MIXED.finding(each.owner.ref, field, message, f"set {field}: {wanted}")
+                TEMPLATE_SCHEDULER_MIXED.finding(pods.owner.ref, field, message, f"set {field}: {expected}")
             )
 
 
 def template_scheduler_unknown(survey: Survey) -> Iterator[AuditFinding]:
     """Find templates of native groups with a scheduler that is not known to read them."""
     for key, members in survey.planned_members.items():
-        for each in members if key.native and key in survey.view.groups else ():
-            scheduler = _scheduler(each)
+        for pods in members if key.native and key in survey.view.groups else ():
+            scheduler = _scheduler(pods)
             if scheduler in (DEFAULT_SCHEDULER, PODIUM_SCHEDULER):
                 continue
-            field = f"{each.spec_path}.schedulerName"
+            field = f"{pods.spec_path}.schedulerName"
             message = (
                 f"unless {scheduler} is a profile of kube-scheduler, it does not read PodGroup {key.name} "
                 "and places the pods one by one."
             )
             fix = f"remove {field}, or remove the reference to the PodGroup"
-            yield AuditFinding(TEMPLATE_SCHEDULER_UNKNOWN.finding(each.owner.ref, field, message, fix))
+            yield AuditFinding(TEMPLATE_SCHEDULER_UNKNOWN.finding(pods.owner.ref, field, message, fix))
 
 
 def template_group_missing(survey: Survey) -> Iterator[AuditFinding]:
@@ -164,15 +164,15 @@ def template_group_missing(survey: Survey) -> Iterator[AuditFinding]:
     for key, members in survey.planned_members.items():
         if key in survey.view.groups or _of_workload(survey, key):
             continue
-        there = sorted(each.name for each in survey.view.groups if each[:2] == key[:2])
+        there = sorted(group_key.name for group_key in survey.view.groups if group_key[:2] == key[:2])
         close = get_close_matches(key.name, there, n=1)
         hint = f" Did you mean {close[0]}?" if close else f" There is {some(there)}." if there else ""
         group = survey.group_ref(key)
-        for each in members:
-            field = f"{each.spec_path}.{_FIELD}" if key.native else f"{each.path}.{_LABEL}"
+        for pods in members:
+            field = f"{pods.spec_path}.{_FIELD}" if key.native else f"{pods.path}.{_LABEL}"
             message = f"{group} is not in the input. Without it the pods are never scheduled.{hint}"
             fix = f"add PodGroup {key.name} in namespace {key.namespace}, or correct {field}"
-            yield AuditFinding(TEMPLATE_GROUP_MISSING.finding(each.owner.ref, field, message, fix))
+            yield AuditFinding(TEMPLATE_GROUP_MISSING.finding(pods.owner.ref, field, message, fix))
 
 
 def group_unread(survey: Survey) -> Iterator[AuditFinding]:
@@ -180,10 +180,14 @@ def group_unread(survey: Survey) -> Iterator[AuditFinding]:
     if survey.read(Kind.POD_GROUP):
         return
     pods: Counter[GroupKey] = Counter(
-        {each.key: len(each.staying) for each in survey.groups if each.group is None and each.stored}
+        {
+            surveyed.key: len(surveyed.staying)
+            for surveyed in survey.groups
+            if surveyed.group is None and surveyed.stored
+        }
     )
     templates = {
-        key: [str(each.owner.ref) for each in members]
+        key: [str(planned.owner.ref) for planned in members]
         for key, members in survey.planned_members.items()
         if key not in survey.view.groups and not _of_workload(survey, key)
     }
@@ -210,14 +214,14 @@ def template_too_few_pods(survey: Survey) -> Iterator[AuditFinding]:
     for key, members in survey.planned_members.items():
         group = survey.view.groups.get(key)
         least = group.min_count if group is not None else None
-        numbers = [each.number for each in members if each.number is not None]
+        numbers = [pods.number for pods in members if pods.number is not None]
         existing = len(survey.view.members(key))
         total = sum(numbers) + existing
         if group is None or least is None or len(numbers) < len(members) or total >= least:
             continue
         by_owner: Counter[str] = Counter()
-        for each in members:
-            by_owner[str(each.owner.ref)] += each.number or 0
+        for pods in members:
+            by_owner[str(pods.owner.ref)] += pods.number or 0
         parts = [f"{owner} creates {number}" for owner, number in sorted(by_owner.items())]
         parts += [f"{existing} exist"] if existing else []
         fix = f"set minCount: {total}, or create at least {count(least, 'pod')}"
@@ -229,15 +233,15 @@ def template_too_few_pods(survey: Survey) -> Iterator[AuditFinding]:
 def owner_priorities_differ(survey: Survey) -> Iterator[AuditFinding]:
     """Find objects whose pods belong together, have no group and will have several priorities."""
     owners: dict[ObjectRef, list[PlannedPods]] = {}
-    for each in survey.planned:
-        if each.owner.gangs and each.named_group(native_served=survey.view.native_served) is None:
-            owners.setdefault(each.owner.ref, []).append(each)
+    for pods in survey.planned:
+        if pods.owner.gangs and pods.named_group(native_served=survey.view.native_served) is None:
+            owners.setdefault(pods.owner.ref, []).append(pods)
     for ref, members in owners.items():
-        classes = {each.path: each.spec.priorityClassName or "" for each in members}
+        classes = {pods.path: pods.spec.priorityClassName or "" for pods in members}
         values = {path: _value(survey, name) for path, name in classes.items()}
         compared: Mapping[str, object] = classes if None in values.values() else values
         usual = Counter(compared.values()).most_common(1)[0][0]
-        differing = next((each for each in members if compared[each.path] != usual), None)
+        differing = next((pods for pods in members if compared[pods.path] != usual), None)
         if differing is None:
             continue
         parts = [
@@ -254,8 +258,8 @@ def _value(survey: Survey, name: str, stored: int | None = None) -> int | None:
     """Return the value of a class or of the default class, None if it is not in the input."""
     if stored is not None:
         return stored
-    found = resolve(survey.view.classes, name) if survey.read(Kind.PRIORITY_CLASS) else None
-    return None if found is None else found.value
+    resolved = resolve(survey.view.classes, name) if survey.read(Kind.PRIORITY_CLASS) else None
+    return None if resolved is None else resolved.value
 
 
 def _class(name: str) -> str:
@@ -266,16 +270,19 @@ def _scheduler(planned: PlannedPods) -> str:
     return planned.spec.schedulerName or DEFAULT_SCHEDULER
 
 
-def _consequence(survey: Survey, planned: PlannedPods, group: PodGroup, wanted: int | None) -> str:
+def _consequence(survey: Survey, planned: PlannedPods, group: PodGroup, expected: int | None) -> str:
     server = ServerInfo(survey.minor, survey.kubernetes)
-    resolved = msgspec.structs.replace(group, priority=wanted)
+    resolved = msgspec.structs.replace(group, priority=expected)
     divergence = Divergence(members=1, priority=Axis(0), policy=Axis(""), schedulers=(_scheduler(planned),))
     return consequence(resolved, divergence, server)
 
 
 def _of_workload(survey: Survey, key: GroupKey) -> bool:
     """Return whether a Workload of the input may create a group: controllers begin its name with theirs."""
-    return any(each[:2] == key[:2] and key.name.startswith(f"{each.name}-") for each in survey.view.workloads)
+    return any(
+        workload[:2] == key[:2] and key.name.startswith(f"{workload.name}-")
+        for workload in survey.view.workloads
+    )
 
 
 # Rules about pod templates: problems of their next pod, reported before it is created.
@@ -350,7 +357,9 @@ def template_priority_unresolved(survey: Survey) -> Iterator[AuditFinding]:
 
 def _class_fix(survey: Survey, field: str, value: int) -> str:
     """Return how to name a class of a value in a field."""
-    names = sorted(name for name, each in survey.view.classes.items() if (each.value or 0) == value)
+    names = sorted(
+        name for name, priority_class in survey.view.classes.items() if (priority_class.value or 0) == value
+    )
     if names:
         return f"set {field}: {names[0]}"
     return f"create a PriorityClass with value: {value} and name it in {field}"

@@ -78,7 +78,7 @@ class _Matching(NamedTuple):
         selected = (
             number
             for terms, number in self.by_terms.items()
-            if any(each.matches(name, labels) for each in terms)
+            if any(requirement.matches(name, labels) for requirement in terms)
         )
         return self.by_node[name] + self.everywhere + sum(selected)
 
@@ -89,10 +89,10 @@ class PublishedDevices:
     def __init__(
         self, view: ClusterReader, minor: int, *, effort: int = MAX_EFFORT, compared: int = MAX_COMPARED
     ) -> None:
-        slices = (part for _, part in sorted(view.resource_slices.items()))
-        self.devices = [device for part in slices for device in _published(part)]
+        slices = (resource_slice for _, resource_slice in sorted(view.resource_slices.items()))
+        self.devices = [device for resource_slice in slices for device in _published(resource_slice)]
         self._view = view
-        owned = ((each.driver, each.device) for each in self.devices)
+        owned = ((published.driver, published.device) for published in self.devices)
         self._answers = SelectorAnswers(min(max(minor, _OLDEST), _NEWEST), owned, effort)
         self._uncompared = compared
         self._matching: dict[_Wanted, _Matching] = {}
@@ -108,13 +108,13 @@ class PublishedDevices:
         Without nodes nothing is known. The classes of the requests exist.
         """
         nodes = list(self._view.nodes.values())
-        if not nodes or any(all(self._has(each, node) for each in requests) for node in nodes):
+        if not nodes or any(all(self._has(request, node) for request in requests) for node in nodes):
             return None
-        for each in requests:
-            if not any(self._has(each, node) for node in nodes):
-                options = _alternatives(each)
+        for request in requests:
+            if not any(self._has(request, node) for node in nodes):
+                options = _alternatives(request)
                 most = max(self._matching_of(option).on(node) for option in options for node in nodes)
-                return RequestLack(each.name, min(map(_needed, options)), most)
+                return RequestLack(request.name, min(map(_needed, options)), most)
         return RequestLack()
 
     def class_flaws(self, name: str) -> Iterator[SelectorFlaw]:
@@ -126,7 +126,9 @@ class PublishedDevices:
         own = _expressions(requirement.selectors)
         if own and self._may_compare(len(self.devices)):
             of_class = self._of_class(requirement.deviceClassName)
-            yield from self._flaws(own, [each for each in self.devices if self._selected(of_class, each)])
+            yield from self._flaws(
+                own, [device for device in self.devices if self._selected(of_class, device)]
+            )
 
     def _flaws(
         self, expressions: Sequence[str], devices: Sequence[PublishedDevice]
@@ -134,26 +136,26 @@ class PublishedDevices:
         for number, expression in enumerate(expressions):
             if not self._may_compare(len(devices)):
                 return
-            found = None
-            for each in devices:
-                answer = self._answer(expression, each)
+            reason = None
+            for device in devices:
+                answer = self._answer(expression, device)
                 if isinstance(answer, UnansweredSelectorError):
                     yield SelectorFlaw(number, 0, str(answer))
                     break
                 if answer is True:
                     break
                 # One plain answer shows that the selector does not always fail.
-                found = answer if found is None or answer is False else found
+                reason = answer if reason is None or answer is False else reason
             else:
-                if found is not None:
-                    yield SelectorFlaw(number, len(devices), found or "")
+                if reason is not None:
+                    yield SelectorFlaw(number, len(devices), reason or "")
 
     def _has(self, request: DeviceRequest, node: Node) -> bool:
         """Return whether a node may have enough devices for a request."""
         options = _alternatives(request)
         if not options or not self._may_compare(len(options)):
             return True
-        return any(self._matching_of(each).on(node) >= _needed(each) for each in options)
+        return any(self._matching_of(option).on(node) >= _needed(option) for option in options)
 
     def _may_compare(self, number: int) -> bool:
         self._uncompared -= number
@@ -162,31 +164,31 @@ class PublishedDevices:
     def _matching_of(self, requirement: DeviceRequirement) -> _Matching:
         expressions = (*self._of_class(requirement.deviceClassName), *_expressions(requirement.selectors))
         amounts = (requirement.capacity.requests if requirement.capacity is not None else None) or {}
-        wanted = expressions, tuple(sorted(amounts.items()))
-        if wanted not in self._matching:
+        key = expressions, tuple(sorted(amounts.items()))
+        if key not in self._matching:
             if not self._may_compare(len(self.devices)):
                 return _Matching(Counter(), len(self.devices), Counter())
-            matching = self._matching[wanted] = _Matching(Counter(), 0, Counter())
+            matching = self._matching[key] = _Matching(Counter(), 0, Counter())
             everywhere = 0
-            for each in self.devices:
-                if not (_has_capacity(each.device, wanted[1]) and self._selected(expressions, each)):
+            for published in self.devices:
+                if not (_has_capacity(published.device, key[1]) and self._selected(expressions, published)):
                     continue
-                if each.nodes is None:
+                if published.nodes is None:
                     everywhere += 1
-                elif isinstance(each.nodes, str):
-                    matching.by_node[each.nodes] += 1
+                elif isinstance(published.nodes, str):
+                    matching.by_node[published.nodes] += 1
                 else:
-                    matching.by_terms[each.nodes] += 1
-            self._matching[wanted] = matching._replace(everywhere=everywhere)
-        return self._matching[wanted]
+                    matching.by_terms[published.nodes] += 1
+            self._matching[key] = matching._replace(everywhere=everywhere)
+        return self._matching[key]
 
     def _of_class(self, name: str) -> tuple[str, ...]:
-        found = self._view.device_classes.get(name)
-        return _expressions(found.spec.selectors if found is not None else None)
+        device_class = self._view.device_classes.get(name)
+        return _expressions(device_class.spec.selectors if device_class is not None else None)
 
     def _selected(self, expressions: Iterable[str], device: PublishedDevice) -> bool:
-        answers = (self._answer(each, device) for each in expressions)
-        return all(each is True or isinstance(each, UnansweredSelectorError) for each in answers)
+        answers = (self._answer(expression, device) for expression in expressions)
+        return all(answer is True or isinstance(answer, UnansweredSelectorError) for answer in answers)
 
     def _answer(self, expression: str, device: PublishedDevice) -> bool | str | UnansweredSelectorError:
         """Return whether an expression selects a device, or its error; True if no effort is left."""
@@ -200,12 +202,12 @@ class PublishedDevices:
         return str(answer) or "it fails"
 
 
-def _published(part: ResourceSlice) -> Iterator[PublishedDevice]:
-    spec = part.spec
+def _published(resource_slice: ResourceSlice) -> Iterator[PublishedDevice]:
+    spec = resource_slice.spec
     whole = _usable_nodes(spec.nodeName, spec.nodeSelector)
-    for each in spec.devices or ():
-        own = _usable_nodes(each.nodeName, each.nodeSelector) if spec.perDeviceNodeSelection else whole
-        yield PublishedDevice(spec.driver, each, own)
+    for device in spec.devices or ():
+        own = _usable_nodes(device.nodeName, device.nodeSelector) if spec.perDeviceNodeSelection else whole
+        yield PublishedDevice(spec.driver, device, own)
 
 
 def _usable_nodes(name: str | None, selector: NodeSelector | None) -> str | _Terms | None:
@@ -230,7 +232,7 @@ def _needed(requirement: DeviceRequirement) -> int:
 
 
 def _expressions(selectors: Iterable[DeviceSelector] | None) -> tuple[str, ...]:
-    return tuple(each.cel.expression for each in selectors or () if each.cel is not None)
+    return tuple(selector.cel.expression for selector in selectors or () if selector.cel is not None)
 
 
 def _has_capacity(device: Device, amounts: Iterable[tuple[str, RawQuantity]]) -> bool:

@@ -68,14 +68,14 @@ class ReachableNodes:
         spare = len(waiting) - need
         if not self._nodes or need < 1 or spare < 0:
             return None
-        pinned = [found for pod in waiting if (found := self._pinned(pod)) is not None]
-        unfit = [each for each in pinned if self._fits_nowhere(each)]
+        pinned = [pinned_pod for pod in waiting if (pinned_pod := self._pinned(pod)) is not None]
+        unfit = [pod for pod in pinned if self._fits_nowhere(pod)]
         if len(unfit) > spare:
-            first = min(unfit, key=lambda each: (len(each.nodes), sorted(each.claims)))
+            first = min(unfit, key=lambda pod: (len(pod.nodes), sorted(pod.claims)))
             return _described(Shortfall(1, 0, first.shape.request), first.nodes, [first])
-        for nodes in sorted({each.nodes for each in pinned}, key=lambda nodes: (len(nodes), sorted(nodes))):
-            within = [each for each in pinned if each.nodes <= nodes]
-            shapes = Counter(each.shape for each in within)
+        for nodes in sorted({pod.nodes for pod in pinned}, key=lambda nodes: (len(nodes), sorted(nodes))):
+            within = [pod for pod in pinned if pod.nodes <= nodes]
+            shapes = Counter(pod.shape for pod in within)
             short = self._room(nodes).shortfall(shapes, len(within) - spare)
             if short is not None:
                 return _described(short, nodes, within)
@@ -86,35 +86,37 @@ class ReachableNodes:
         return not room.unknown and room.room(pod.shape.request, 1) < 1
 
     def _room_on(self, nodes: frozenset[str]) -> ClusterCapacity:
-        found = (self._nodes[name] for name in sorted(nodes))
-        return ClusterCapacity(found, self._minor, self._capacity.provided)
+        room_nodes = (self._nodes[name] for name in sorted(nodes))
+        return ClusterCapacity(room_nodes, self._minor, self._capacity.provided)
 
     def _pinned(self, pod: Pod) -> _PinnedPod | None:
         """Return a pod with the nodes that reach all its volumes; None if no claim restricts them."""
-        found: list[tuple[str, Alternatives]] = []
+        restrictions: list[tuple[str, Alternatives]] = []
         for claim in claims_of_pod(pod):
             volume = self._volume(pod.metadata.namespace or "", claim.name)
             if volume is not None:
-                found += ((claim.name, terms) for terms in _restrictions(volume, zones=not claim.ephemeral))
-        if not found:
+                restrictions += (
+                    (claim.name, terms) for terms in _restrictions(volume, zones=not claim.ephemeral)
+                )
+        if not restrictions:
             return None
-        nodes = frozenset[str].intersection(*(self._reaching(terms) for _, terms in found))
-        claims = frozenset(claim for claim, _ in found)
-        places = frozenset(place for _, terms in found for place in _places(terms))
+        nodes = frozenset[str].intersection(*(self._reaching(terms) for _, terms in restrictions))
+        claims = frozenset(claim for claim, _ in restrictions)
+        places = frozenset(place for _, terms in restrictions for place in _places(terms))
         return _PinnedPod(self._capacity.shape(pod), nodes, claims, places)
 
     def _volume(self, namespace: str, claim: str) -> PersistentVolume | None:
-        found = self._view.claims.get((namespace, claim))
-        if found is None or found.spec is None or not found.bound:
+        stored = self._view.claims.get((namespace, claim))
+        if stored is None or stored.spec is None or not stored.bound:
             return None
-        return self._view.volumes.get(found.spec.volumeName or "")
+        return self._view.volumes.get(stored.spec.volumeName or "")
 
     def _meeting(self, terms: Alternatives) -> frozenset[str]:
         """Return the names of the schedulable nodes that meet one of the terms."""
         return frozenset().union(*map(self._meeting_all, terms))
 
     def _meeting_all(self, term: NodeRequirement) -> set[str]:
-        met = [set().union(*self._matching(each)) for each in term.expressions]
+        met = [set().union(*self._matching(expression)) for expression in term.expressions]
         return set.intersection(*met) if met else set(self._nodes)
 
     def _matching(self, requirement: Requirement) -> Iterator[set[str]]:
@@ -132,11 +134,11 @@ class ReachableNodes:
     def _values(self, key: str) -> dict[str, set[str]]:
         """Return the names of the nodes by their value of a label."""
         if key not in self._by_label:
-            found = defaultdict[str, set[str]](set)
+            names = defaultdict[str, set[str]](set)
             for name, node in self._nodes.items():
                 if (value := (node.metadata.labels or {}).get(key)) is not None:
-                    found[value].add(name)
-            self._by_label[key] = dict(found)
+                    names[value].add(name)
+            self._by_label[key] = dict(names)
         return self._by_label[key]
 
 
@@ -164,9 +166,9 @@ def _restrictions(volume: PersistentVolume, *, zones: bool) -> Iterator[Alternat
 def _places(terms: Alternatives) -> Iterator[str]:
     """Yield the labels that terms require, in words: `topology.kubernetes.io/zone a or b`."""
     for term in terms:
-        for each in term.expressions:
-            if each.operator == "In":
-                yield f"{each.key} {' or '.join(each.values)}"
+        for expression in term.expressions:
+            if expression.operator == "In":
+                yield f"{expression.key} {' or '.join(expression.values)}"
 
 
 def _name(node: Node) -> str:

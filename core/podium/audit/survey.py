@@ -19,7 +19,8 @@ from podium.api.findings import Finding, ObjectRef
 from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, PODIUM_GROUP, CompositeGroup, PodGroup
 from podium.api.membership import GroupKey, group_name, key_of, parent_key
 from podium.api.meta import ObjectMeta, OwnerReference
-from podium.api.minors import named, served_versions
+from podium.api.minors import group_minor, named, served_versions
+from podium.api.priority import effective_policy
 from podium.api.reads import Kind
 from podium.audit.capacity import ClusterCapacity, PodShape, Shortfall
 from podium.audit.domains import DomainShortfall, TopologyDomains
@@ -28,6 +29,7 @@ from podium.cluster.reader import Child, ClusterReader
 from podium.groups.divergence import Divergence, measure_divergence
 from podium.groups.inferred import infer, owners_by_labels
 from podium.groups.planned import PlannedPods, planned_pods
+from podium.groups.trees import Unlike, lineage, members_below, tree, unlike_groups
 
 # The trees of composite groups, as their objects name each other.
 #
@@ -45,7 +47,7 @@ class GroupTrees:
     @cached_property
     def cycles(self) -> Mapping[GroupKey, tuple[GroupKey, ...]]:
         """Return each cycle by its first key."""
-        found = {}
+        cycles = {}
         # The walk that came to each composite group first, by where it began.
         walks: dict[GroupKey, GroupKey] = {}
         for start in self.composites:
@@ -55,13 +57,13 @@ class GroupTrees:
                 key = self._above(key)
             if key is not None and walks[key] == start:
                 ring = sorted(self._ring(key))
-                found[ring[0]] = tuple(ring)
-        return found
+                cycles[ring[0]] = tuple(ring)
+        return cycles
 
     @property
     def roots(self) -> Iterator[tuple[GroupKey, CompositeGroup]]:
         """Yield the composite groups without a parent."""
-        return ((key, each) for key, each in self.composites.items() if not each.composite)
+        return ((key, group) for key, group in self.composites.items() if not group.composite)
 
     def below(self, key: GroupKey) -> Iterator[Child]:
         """Yield all groups and composite groups below a root, depth first; a root is in no cycle."""
@@ -75,7 +77,7 @@ class GroupTrees:
         """Return the number of levels of the tree of a root."""
         levels, level = 1, self._below(key)
         while level:
-            levels, level = levels + 1, [below for each in level for below in self._children_of(each)]
+            levels, level = levels + 1, [below for parent in level for below in self._children_of(parent)]
         return levels
 
     def _above(self, key: GroupKey) -> GroupKey | None:
@@ -155,9 +157,9 @@ class SurveyedGroup(msgspec.Struct, gc=False):
     @property
     def shapes(self) -> dict[PodShape, int]:
         """Return the number of live members by request, if sizes matter."""
-        others = self.other_shapes or {}
-        first = {} if self.first_shape is None else {self.first_shape: self.live - sum(others.values())}
-        return {**first, **others}
+        other_counts = self.other_shapes or {}
+        first = {} if self.first_shape is None else {self.first_shape: self.live - sum(other_counts.values())}
+        return {**first, **other_counts}
 
     @property
     def present(self) -> list[Pod]:
@@ -211,7 +213,7 @@ class Survey:
         self.view = view
         # The kinds without a conclusion from absence, each with the reason.
         self.unread = dict(view.unread)
-        nodes = [each.metadata for each in view.nodes.values()]
+        nodes = [node.metadata for node in view.nodes.values()]
         if nodes and _mostly_stored(nodes) and not is_populated(view):
             self.unread.setdefault(Kind.NODE, "only a sample among manifests")
         self.minor = minor
@@ -222,6 +224,11 @@ class Survey:
         # Live pods without a controller, and live pods that name no group.
         self.uncontrolled: list[Pod] = []
         self.ungrouped: list[Pod] = []
+        # Live pods with spread constraints, and the numbers of all and of those without labels by namespace.
+        self.spreading: list[Pod] = []
+        self.live, self.unlabelled = Counter[str](), Counter[str]()
+        # The domains without and with the empty one.
+        self._by_rule: dict[bool, TopologyDomains] = {}
         self._chains: dict[tuple[str, OwnerReference], tuple[ObjectRef, ...]] = {}
         self._groups: dict[tuple[bool, str, str, bool], SurveyedGroup] = {
             key: self._group(key, group) for key, group in view.groups.items()
@@ -245,18 +252,20 @@ class Survey:
         A folder of manifests may have objects that were exported from a cluster. Therefore a server has
         stored most objects of the kind, and one of those that name the absent object or most of the others.
         """
-        return kind in self._stored_kinds and (any(each.uid for each in namers) or self.of_cluster)
+        return kind in self._stored_kinds and (any(namer.uid for namer in namers) or self.of_cluster)
 
     @cached_property
     def _stored_kinds(self) -> frozenset[Kind]:
         """Return the kinds of objects that others name, if a server has stored most objects of the kind."""
         view = self.view
         named: dict[Kind, Iterable[ObjectMeta]] = {
-            Kind.PRIORITY_CLASS: (each.metadata for each in view.classes.values()),
-            Kind.POD_GROUP: (each.metadata for each in view.groups.values()),
-            Kind.NODE: (each.metadata for each in view.nodes.values()),
-            Kind.DEVICE_CLASS: (each.metadata for each in view.device_classes.values()),
-            Kind.RESOURCE_SLICE: (each.metadata for each in view.resource_slices.values()),
+            Kind.PRIORITY_CLASS: (priority_class.metadata for priority_class in view.classes.values()),
+            Kind.POD_GROUP: (group.metadata for group in view.groups.values()),
+            Kind.NODE: (node.metadata for node in view.nodes.values()),
+            Kind.DEVICE_CLASS: (device_class.metadata for device_class in view.device_classes.values()),
+            Kind.RESOURCE_SLICE: (
+                resource_slice.metadata for resource_slice in view.resource_slices.values()
+            ),
         }
         return frozenset(kind for kind, objects in named.items() if _mostly_stored(objects))
 
@@ -268,14 +277,14 @@ class Survey:
 
     def pods_of(self, uses: Iterable[StoredValues]) -> dict[StoredValues, list[Pod]]:
         """Return the live pods that store these combinations of class and integer."""
-        wanted = {(use.class_name, use.priority): use for use in uses}
-        found: dict[StoredValues, list[Pod]] = {use: [] for use in wanted.values()}
-        if wanted:
+        by_values = {(use.class_name, use.priority): use for use in uses}
+        pods: dict[StoredValues, list[Pod]] = {use: [] for use in by_values.values()}
+        if by_values:
             for pod in self.view.pods.values():
-                use = wanted.get((pod.spec.priorityClassName or "", pod.spec.priority))
+                use = by_values.get((pod.spec.priorityClassName or "", pod.spec.priority))
                 if use is not None and not pod.finished:
-                    found[use].append(pod)
-        return found
+                    pods[use].append(pod)
+        return pods
 
     def chain(self, pod: Pod) -> tuple[ObjectRef, ...]:
         """Return a pod's controllers, nearest first, as far as their owners were read."""
@@ -314,11 +323,11 @@ class Survey:
     @cached_property
     def exclusive_claims(self) -> dict[str, set[str]]:
         """Return the names of the claims that one pod may use, by namespace."""
-        found: dict[str, set[str]] = {}
+        claims: dict[str, set[str]] = {}
         for (namespace, name), claim in self.view.claims.items():
             if claim.spec is not None and ONE_POD in (claim.spec.accessModes or ()):
-                found.setdefault(namespace, set()).add(name)
-        return found
+                claims.setdefault(namespace, set()).add(name)
+        return claims
 
     @cached_property
     def pinned(self) -> dict[GroupKey, PinnedShortfall]:
@@ -327,37 +336,49 @@ class Survey:
         if not self.view.claims or not all(map(self.read, kinds)):
             return {}
         reachable = ReachableNodes(self.view, self.capacity, self.minor)
-        found = {}
-        for each in self.groups:
-            if each.group is not None and each.group.min_count is not None:
-                short = reachable.shortfall(each.staying, each.group.min_count)
+        pinned = {}
+        for surveyed in self.groups:
+            if surveyed.group is not None and surveyed.group.min_count is not None:
+                short = reachable.shortfall(surveyed.staying, surveyed.group.min_count)
                 if short is not None:
-                    found[each.key] = short
-        return found
+                    pinned[surveyed.key] = short
+        return pinned
 
     @cached_property
     def outsized(self) -> dict[GroupKey, DomainShortfall]:
         """Return the gangs that fit no domain of their topology constraint."""
         if not all(map(self.read, (Kind.POD, Kind.POD_GROUP, Kind.NODE))):
             return {}
-        found = {}
-        for each in self.groups:
-            group = each.group
+        outsized = {}
+        for surveyed in self.groups:
+            group = surveyed.group
             if group is not None and group.topology and group.min_count is not None:
-                alike = len(each.shapes) == 1
-                short = self._domains.shortfall(group.topology, each.staying, group.min_count, alike=alike)
+                alike = len(surveyed.shapes) == 1
+                short = self._domains(surveyed.key).shortfall(
+                    group.topology, surveyed.staying, group.min_count, alike=alike
+                )
                 if short is not None:
-                    found[each.key] = short
-        return found
+                    outsized[surveyed.key] = short
+        return outsized
 
-    def lacks_domains(self, each: SurveyedGroup) -> bool:
+    def lacks_domains(self, surveyed: SurveyedGroup) -> bool:
         """Return whether a group has a topology constraint, and no node of a cluster with nodes its label."""
-        key = each.group.topology if each.group is not None else ""
-        return bool(key and self.read(Kind.NODE) and self.view.nodes and not self._domains.exists(key))
+        key = surveyed.group.topology if surveyed.group is not None else ""
+        return bool(
+            key and self.read(Kind.NODE) and self.view.nodes and not self._domains(surveyed.key).exists(key)
+        )
 
-    @cached_property
-    def _domains(self) -> TopologyDomains:
-        return TopologyDomains(self.view.nodes, self.capacity, self.minor)
+    def has_empty_domain(self, key: GroupKey) -> bool:
+        """Return whether nodes with an empty topology label are a domain for a group."""
+        return key.native and not group_minor(self.minor).named_domains
+
+    def _domains(self, key: GroupKey) -> TopologyDomains:
+        empty_domain = self.has_empty_domain(key)
+        if empty_domain not in self._by_rule:
+            self._by_rule[empty_domain] = TopologyDomains(
+                self.view.nodes, self.capacity, self.minor, empty_domain=empty_domain
+            )
+        return self._by_rule[empty_domain]
 
     @cached_property
     def trees(self) -> GroupTrees:
@@ -365,27 +386,63 @@ class Survey:
         return GroupTrees(self.view)
 
     @cached_property
+    def unlike_trees(self) -> dict[GroupKey, list[Unlike]]:
+        """Return the groups that keep a native tree from being scheduled, by root; each has some."""
+        unlike_by_root = {}
+        for key, root in self.trees.roots if group_minor(self.minor).compared_trees else ():
+            if key.native:
+                pod = next(members_below(self.view, key), None)
+                policy = effective_policy(pod.spec.preemptionPolicy) if pod is not None else None
+                if unlike := list(unlike_groups(self.view, root, policy)):
+                    unlike_by_root[key] = unlike
+        return unlike_by_root
+
+    def is_in_refused_tree(self, surveyed: SurveyedGroup) -> bool:
+        """Return whether kube-scheduler schedules no pod of a native group because of its tree."""
+        ancestry = lineage(self.view, surveyed.group) if surveyed.group is not None else None
+        if ancestry is None or not ancestry.above or not ancestry.complete or not surveyed.key.native:
+            return False
+        root = key_of(ancestry.root)
+        return root in self.unlike_trees or root in self._divergent_trees
+
+    @cached_property
+    def _divergent_trees(self) -> set[GroupKey]:
+        """Return the native trees whose root has another priority than a pod, or in 1.38 than a group."""
+        compared = group_minor(self.minor).compared_trees
+        divergent = set()
+        for key, root in self.trees.roots if self.minor >= 37 else ():
+            for child in tree(self.view, key) if key.native else ():
+                surveyed = self._groups.get(key_of(child))
+                values = (
+                    {stored.priority or 0 for stored in surveyed.stored} if surveyed is not None else set()
+                )
+                values |= {child.priority or 0} if compared else set()
+                if values - {root.priority or 0}:
+                    divergent.add(key)
+        return divergent
+
+    @cached_property
     def planned(self) -> list[PlannedPods]:
         """Return the pods to come of owners without pods, if they name a group or belong to one gang."""
         served = self.view.native_served
         candidates = [
-            each
-            for each in planned_pods(self.view.owners)
-            if (each.owner.gangs and len(each.owner.templates) > 1) or each.named_group(native_served=served)
+            pods
+            for pods in planned_pods(self.view.owners)
+            if (pods.owner.gangs and len(pods.owner.templates) > 1) or pods.named_group(native_served=served)
         ]
         with_pods: set[ObjectRef] = set()
         for pod in self.view.pods.values() if candidates else ():
             with_pods.update(self.chain(pod), owners_by_labels(pod))
-        return [each for each in candidates if each.owner.ref not in with_pods]
+        return [pods for pods in candidates if pods.owner.ref not in with_pods]
 
     @cached_property
     def planned_members(self) -> dict[GroupKey, list[PlannedPods]]:
         """Return the pods that owners without pods will create, by the group that their template names."""
         members: dict[GroupKey, list[PlannedPods]] = {}
-        for each in self.planned:
-            key = each.named_group(native_served=self.view.native_served)
+        for pods in self.planned:
+            key = pods.named_group(native_served=self.view.native_served)
             if key is not None:
-                members.setdefault(key, []).append(each)
+                members.setdefault(key, []).append(pods)
         return members
 
     def _walk(self) -> list[StoredValues]:
@@ -395,6 +452,12 @@ class Survey:
             if pod.finished:
                 continue
             metadata, spec = pod.metadata, pod.spec
+            namespace = metadata.namespace or ""
+            self.live[namespace] += 1
+            if not metadata.labels:
+                self.unlabelled[namespace] += 1
+            if spec.topologySpreadConstraints:
+                self.spreading.append(pod)
             key = (spec.priorityClassName, spec.priority, spec.preemptionPolicy, spec.schedulerName)
             stored = all_stored.get(key)
             if stored is None:
@@ -424,8 +487,8 @@ class Survey:
             if group.first_shape is None:
                 group.first_shape = shape
             elif group.first_shape is not shape:
-                others = group.other_shapes = group.other_shapes or {}
-                others[shape] = others.get(shape, 0) + 1
+                other_counts = group.other_shapes = group.other_shapes or {}
+                other_counts[shape] = other_counts.get(shape, 0) + 1
         if native and metadata.labels and metadata.labels.get(GROUP_LABEL, name) != name:
             group.labelled_otherwise = True
         if metadata.deletionTimestamp is not None:
@@ -454,15 +517,17 @@ class Survey:
         If the samples of all stored combinations show no difference, no member differs.
         """
         classes = self.view.classes if self.read(Kind.PRIORITY_CLASS) else None
-        for each in self.groups:
-            if each.group is None:
+        for surveyed in self.groups:
+            if surveyed.group is None:
                 continue
-            divergence = measure_divergence(each.group, [stored.sample for stored in each.stored], classes)
+            divergence = measure_divergence(
+                surveyed.group, [stored.sample for stored in surveyed.stored], classes
+            )
             if divergence.priority.differing or divergence.policy.differing:
-                divergence = measure_divergence(each.group, each.present, classes)
-            each.divergence = divergence
-            if each.sized and each.group.min_count is not None:
-                each.shortfall = self.capacity.shortfall(each.shapes, each.group.min_count)
+                divergence = measure_divergence(surveyed.group, surveyed.present, classes)
+            surveyed.divergence = divergence
+            if surveyed.sized and surveyed.group.min_count is not None:
+                surveyed.shortfall = self.capacity.shortfall(surveyed.shapes, surveyed.group.min_count)
 
 
 def is_of_cluster(view: ClusterReader) -> bool:
@@ -471,7 +536,7 @@ def is_of_cluster(view: ClusterReader) -> bool:
     A folder of manifests may have classes and a Node of a cluster as samples, so these do not count.
     """
     kinds = (view.pods, view.groups, view.workloads, view.owners, view.resource_claims, view.claim_templates)
-    return _mostly_stored(each.metadata for objects in kinds for each in objects.values())
+    return _mostly_stored(item.metadata for objects in kinds for item in objects.values())
 
 
 def is_populated(view: ClusterReader) -> bool:

@@ -47,49 +47,49 @@ GROUP_STRADDLES_DOMAINS = Rule(
 
 def topology_key_missing(survey: Survey) -> Iterator[AuditFinding]:
     """Find groups whose topology label no node has."""
-    for each in survey.groups:
-        if each.group is not None and survey.lacks_domains(each):
-            key = each.group.topology
+    for surveyed in survey.groups:
+        if surveyed.group is not None and survey.lacks_domains(surveyed):
+            key = surveyed.group.topology
             message = f"no node has the label {key}, so no domain exists for its pods."
             fix = f"label the nodes with {key}, or recreate the group with a label that they have"
-            yield AuditFinding(TOPOLOGY_KEY_MISSING.finding(each.ref, _FIELD, message, fix), fix)
+            yield AuditFinding(TOPOLOGY_KEY_MISSING.finding(surveyed.ref, _FIELD, message, fix), fix)
 
 
 def gang_larger_than_domain(survey: Survey) -> Iterator[AuditFinding]:
     """Find gangs of which minCount members can never run in one domain."""
-    for each in survey.groups:
-        short = survey.outsized.get(each.key)
-        if each.group is not None and short is not None:
-            message = _outsized_message(each.group, short)
+    for surveyed in survey.groups:
+        short = survey.outsized.get(surveyed.key)
+        if surveyed.group is not None and short is not None:
+            message = _outsized_message(surveyed.group, short)
             fix = "lower minCount or the requests of its pods, or use a label with larger domains"
-            yield AuditFinding(GANG_LARGER_THAN_DOMAIN.finding(each.ref, MIN_COUNT, message, fix))
+            yield AuditFinding(GANG_LARGER_THAN_DOMAIN.finding(surveyed.ref, MIN_COUNT, message, fix))
 
 
 def group_straddles_domains(survey: Survey) -> Iterator[AuditFinding]:
     """Find groups whose running members are not in one domain."""
-    for each in survey.groups:
-        sentence = straddling_sentence(survey, each)
+    for surveyed in survey.groups:
+        sentence = straddling_sentence(survey, surveyed)
         if sentence:
             fix = "restore the labels of the nodes, or recreate the pods of the group"
-            yield AuditFinding(GROUP_STRADDLES_DOMAINS.finding(each.ref, _FIELD, sentence, fix), fix)
+            yield AuditFinding(GROUP_STRADDLES_DOMAINS.finding(surveyed.ref, _FIELD, sentence, fix), fix)
 
 
-def straddling_sentence(survey: Survey, each: SurveyedGroup) -> str:
+def straddling_sentence(survey: Survey, surveyed: SurveyedGroup) -> str:
     """Return the sentence on members that are not in one domain; empty if they are, or no domain exists."""
-    if each.group is None or survey.lacks_domains(each):
+    if surveyed.group is None or survey.lacks_domains(surveyed):
         return ""
-    return straddling(survey.view, each.group)
+    return straddling(survey.view, surveyed.group, empty_domain=survey.has_empty_domain(surveyed.key))
 
 
-def waits_for_ever(survey: Survey, each: SurveyedGroup) -> bool:
+def waits_for_ever(survey: Survey, surveyed: SurveyedGroup) -> bool:
     """Return whether the topology constraint of a group keeps its members from running.
 
     Members that straddle domains stop kube-scheduler, which places native groups, and not Podium.
     """
-    if survey.lacks_domains(each) or each.key in survey.outsized:
+    if survey.lacks_domains(surveyed) or surveyed.key in survey.outsized:
         return True
-    stops = each.key.native and any(not pod.spec.nodeName for pod in each.staying)
-    return stops and survey.read(Kind.NODE) and bool(straddling_sentence(survey, each))
+    stops = surveyed.key.native and any(not pod.spec.nodeName for pod in surveyed.staying)
+    return stops and survey.read(Kind.NODE) and bool(straddling_sentence(survey, surveyed))
 
 
 def _outsized_message(group: PodGroup, short: DomainShortfall) -> str:

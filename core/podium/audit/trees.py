@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from podium.api.findings import Finding, Severity
 from podium.api.groups import PodGroup
+from podium.api.minors import group_minor
 from podium.api.reads import Kind
 from podium.audit.survey import AuditFinding, Survey
 from podium.cluster.reader import ClusterReader
@@ -63,6 +64,26 @@ COMPOSITE_TOO_FEW_CHILDREN = Rule(
     source=f"{_SCHEDULER}, PreEnqueue",
     needs=_NEEDS,
 )
+COMPOSITE_CHILD_POLICY = Rule(
+    id="composite-child-policy",
+    severity=Severity.ERROR,
+    title="A template below a gang of groups is basic",
+    why="Kubernetes 1.38 refuses such a Workload, and every update of a stored one. Its kube-scheduler "
+    "schedules no tree of such groups. Checked for 1.38 and later.",
+    source="kube-apiserver and kube-scheduler 1.38.0-beta.0",
+    needs=frozenset({Kind.WORKLOAD}),
+)
+
+COMPOSITE_GROUPS_UNLIKE = Rule(
+    id="composite-groups-unlike",
+    severity=Severity.ERROR,
+    title="Groups of a tree do not match its root or their parents",
+    why="kube-scheduler 1.38 schedules no pod of such a tree. All groups need the root's Workload and "
+    "preemptionPolicy. A gang has gangs below it, and a group of mode `all` has groups of mode `all`. "
+    "Checked for native groups, and for 1.38 and later.",
+    source="kube-scheduler 1.38.0-beta.0 (validatePodGroupHierarchy)",
+    needs=_NEEDS,
+)
 
 
 def unknown_tree_findings(view: ClusterReader, groups: Iterable[PodGroup]) -> Iterator[Finding]:
@@ -81,7 +102,7 @@ def composite_parent_missing(survey: Survey) -> Iterator[AuditFinding]:
         if key in trees.composites or key.native not in read:
             continue
         fix = f"create CompositePodGroup {key.namespace}/{key.name}, or create its children without a parent"
-        for child in sorted(children.values(), key=lambda each: each.ref):
+        for child in sorted(children.values(), key=lambda group: group.ref):
             message = f"CompositePodGroup {key.name} is not in the input, so the pods of the group wait."
             yield AuditFinding(COMPOSITE_PARENT_MISSING.finding(child.ref, _PARENT, message, fix), fix)
 
@@ -115,13 +136,25 @@ def composite_priorities_differ(survey: Survey) -> Iterator[AuditFinding]:
     """Find roots with descendants of another priority."""
     trees = survey.trees
     for key, root in trees.roots:
-        wanted = root.priority or 0
-        differing = [child for child in trees.below(key) if (child.priority or 0) != wanted]
+        priority = root.priority or 0
+        differing = [child for child in trees.below(key) if (child.priority or 0) != priority]
         if differing:
-            names = some(f"{each.ref.kind} {each.ref.name}" for each in differing)
-            message = f"its priority is {wanted}; that of {names} differs."
+            names = some(f"{child.ref.kind} {child.ref.name}" for child in differing)
+            message = f"its priority is {priority}; that of {names} differs."
             fix = "create all groups of the tree with the same priorityClassName"
             yield AuditFinding(COMPOSITE_PRIORITIES_DIFFER.finding(root.ref, "spec.priority", message, fix))
+
+
+def composite_groups_unlike(survey: Survey) -> Iterator[AuditFinding]:
+    """Find the groups that keep their trees from being scheduled, unless their priority alone differs."""
+    fix = "recreate the tree, with gangs below gangs, all below all, one Workload and one preemptionPolicy"
+    for root in survey.unlike_trees:
+        for unlike in survey.unlike_trees[root]:
+            message = (
+                f"{unlike.words}. Kubernetes {survey.kubernetes} schedules no pod of the tree of {root.name}."
+            )
+            finding = COMPOSITE_GROUPS_UNLIKE.finding(unlike.group.ref, unlike.field, message, fix)
+            yield AuditFinding(finding, fix)
 
 
 def composite_too_few_children(survey: Survey) -> Iterator[AuditFinding]:
@@ -140,8 +173,31 @@ def composite_too_few_children(survey: Survey) -> Iterator[AuditFinding]:
 def composite_child_mode(survey: Survey) -> Iterator[AuditFinding]:
     """Find templates whose pods are evicted with the whole tree in spite of their mode."""
     fix = "set disruptionMode {all: {}} in each template below, or {single: {}} in the composite one"
+    effect = f" {_refusal(survey)}" if group_minor(survey.minor).strict_modes else ""
     for workload in survey.view.workloads.values():
         for path, above in unlike_parents(workload):
-            message = f"is not `all`, but that of the composite template {above.name} above it is."
+            message = f"is not `all`, but that of the composite template {above.name} above it is.{effect}"
             finding = CHILDREN_EVICTED_SINGLY.finding(workload.ref, f"{path}.disruptionMode", message, fix)
             yield AuditFinding(finding, fix)
+
+
+def composite_child_policy(survey: Survey) -> Iterator[AuditFinding]:
+    """Find basic templates below a composite template that is a gang."""
+    if not group_minor(survey.minor).strict_modes:
+        return
+    fix = "recreate the Workload with a gang in each template below, or with basic in the composite one"
+    for workload in survey.view.workloads.values():
+        for path, template in workload.templates.items():
+            above = workload.templates.get(path.rpartition(".")[0])
+            if above is not None and above.gang and not template.gang:
+                message = f"is basic, but the composite template {above.name} above it is a gang."
+                yield AuditFinding(
+                    COMPOSITE_CHILD_POLICY.finding(
+                        workload.ref, f"{path}.schedulingPolicy", f"{message} {_refusal(survey)}", fix
+                    ),
+                    fix,
+                )
+
+
+def _refusal(survey: Survey) -> str:
+    return f"Kubernetes {survey.kubernetes} refuses the Workload, and every update of a stored one."

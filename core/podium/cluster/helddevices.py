@@ -24,7 +24,7 @@ def held_devices(pods: Iterable[object], view: ClusterReader) -> dict[str, int]:
 
 def _drivers_by_claim(pods: Iterable[object], view: ClusterReader) -> dict[Name, list[str]]:
     """Return the claims that are reserved for pods, each with the drivers of its devices."""
-    found: dict[Name, list[str]] = {}
+    drivers: dict[Name, list[str]] = {}
     for pod in pods:
         if not isinstance(pod, ClaimingPod) or not pod.spec.resourceClaims:
             continue
@@ -35,5 +35,5 @@ def _drivers_by_claim(pods: Iterable[object], view: ClusterReader) -> dict[Name,
             claim = view.resource_claims.get(name)
             held = reserved_devices(claim, entry.consumer) if claim is not None else []
             if held:
-                found[name] = [each.driver for each in held]
-    return found
+                drivers[name] = [device.driver for device in held]
+    return drivers

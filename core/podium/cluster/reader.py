@@ -6,10 +6,10 @@ from typing import Protocol
 from podium.api.core import Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
 from podium.api.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from podium.api.findings import ObjectRef
-from podium.api.foreign import KueueWorkload, PodOwner
-from podium.api.foreigngroups import ForeignGroup, ForeignKey, foreign_key
+from podium.api.foreigngroups import ForeignGroup, ForeignKey, KueueWorkload, foreign_key
 from podium.api.groups import CompositeGroup, PodGroup, Workload
 from podium.api.membership import GroupKey, membership
+from podium.api.podkinds.kind import PodOwner
 from podium.api.storage import (
     CSIDriver,
     CSINode,

@@ -13,10 +13,10 @@ from typing import Any
 from podium.api.core import Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
 from podium.api.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from podium.api.findings import ObjectRef
-from podium.api.foreign import KueueWorkload, PodOwner
-from podium.api.foreigngroups import ForeignGroup, ForeignKey
+from podium.api.foreigngroups import ForeignGroup, ForeignKey, KueueWorkload
 from podium.api.groups import NATIVE_GROUP, CompositeGroup, PodGroup, Workload
 from podium.api.membership import GroupKey, key_of, membership, parent_key
+from podium.api.podkinds.kind import PodOwner
 from podium.api.storage import (
     CSIDriver,
     CSINode,
@@ -155,8 +155,8 @@ class ClusterState:
             *(self.device_classes, self.resource_slices),
         )
         for index in indices:
-            for each in index.values():
-                copy.apply(each)
+            for item in index.values():
+                copy.apply(item)
         return copy
 
     def serve_native(self, served: bool) -> None:

@@ -21,14 +21,20 @@ from podium.api.groups import (
     INITIALLY_SCHEDULED,
     PODIUM_GROUP,
 )
+from podium.api.minors import GROUP_MINORS, group_api
 from podium.api.records import RECORD_KIND
 from podium.crds.records import record_parts
-from podium.crds.schema import Rule, Schema, condition, equal, equal_plain, items, properties, rule, struct
+from podium.crds.schema import Rule, Schema, condition, items, properties, rule, struct
+from podium.minors.minor import GroupApi
 from podium.rules import compositegroup, podgroup, workload
-from podium.rules.groupspec import MAX_CLAIMS, OLDER
+from podium.rules.groupspec import MAX_CLAIMS
 from podium.rules.templates import LEAVES
 
 CATEGORY = "podium"
+# Every cluster gets the same schema, so it allows what any minor allows, and the webhook has the rules of the
+# minor. The rows of the newest minor allow most.
+_APIS = tuple(group_api(version, max(GROUP_MINORS)) for version in ("v1alpha2", "v1beta1"))
+_STORED = _APIS[-1]
 # A custom resource needs some limit; no object has more conditions.
 _MAX_CONDITIONS = 32
 
@@ -50,8 +56,15 @@ def crds(conversion: dict[str, Any] | None = None) -> list[dict[str, Any]]:
         *(
             _crd(
                 kind,
-                {"name": OLDER, "served": served, "storage": False, **of_version(OLDER)},
-                {"name": "v1beta1", "served": True, "storage": True, **of_version("v1beta1")},
+                *(
+                    {
+                        "name": api.version,
+                        "served": served or api is _STORED,
+                        "storage": api is _STORED,
+                        **of_version(api),
+                    }
+                    for api in _APIS
+                ),
                 conversion=strategy,
             )
             for kind, of_version in both.items()
@@ -89,15 +102,15 @@ def _crd(kind: str, *versions: dict[str, Any], conversion: dict[str, Any] | None
     }
 
 
-def _pod_group(version: str) -> dict[str, Any]:
-    newer = version != OLDER
+def _pod_group(api: GroupApi) -> dict[str, Any]:
+    newer = not api.older
     parent_rule = rule(
         f"!has(self.{PARENT}) || has(self.workloadRef)",
         f"must be set when {PARENT} is set",
         ".workloadRef",
         "Required",
     )
-    spec = properties(podgroup.SPECS[version], rules=[parent_rule] if newer else [])
+    spec = properties(podgroup.SPECS[api], rules=[parent_rule] if newer else [])
     claim = spec["properties"]["resourceClaims"]["items"]["properties"]
     claim_status = struct(
         "Status of a claim.",
@@ -151,7 +164,7 @@ def _pod_group(version: str) -> dict[str, Any]:
 
 
 def _composite_group() -> dict[str, Any]:
-    spec = properties(compositegroup.SPECS["v1beta1"])
+    spec = properties(compositegroup.SPECS[_STORED])
     status = struct("The observed state of the composite group.", {"conditions": _conditions()})
     return {
         "schema": _root(
@@ -172,11 +185,11 @@ def _composite_group() -> dict[str, Any]:
     }
 
 
-def _workload(version: str) -> dict[str, Any]:
-    newer = version != OLDER
-    spec = properties(workload.SPECS[version], rules=[_one_priority()] if newer else [])
+def _workload(api: GroupApi) -> dict[str, Any]:
+    newer = not api.older
+    spec = properties(workload.SPECS[api])
     # A column shows only one value; in v1beta1 all templates have the same priority as the first.
-    first = ".spec.podGroupTemplates[0]"
+    first = f".spec.{LEAVES}[0]"
     shared = [
         _column("Class", f"{first}.priorityClassName"),
         _column("Priority", f"{first}.priority", "integer"),
@@ -204,14 +217,6 @@ def _record() -> dict[str, Any]:
 
 def _conditions() -> Schema:
     return items("Conditions by type.", condition(), _MAX_CONDITIONS, key="type")
-
-
-def _one_priority() -> Rule:
-    """Return the rule that all templates have one priority; the webhook compares those of a tree."""
-    here = f"self.{LEAVES}"
-    first = f"{here}[0]"
-    same = f"{equal_plain('priorityClassName', 't', first)} && {equal('priority', 't', first)}"
-    return rule(f"!has({here}) || {here}.all(t, {same})", "detected multiple priority configurations")
 
 
 def _root(

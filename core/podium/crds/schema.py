@@ -48,8 +48,12 @@ def struct(
         "type": "object",
         **({"required": list(required)} if required else {}),
         **({"properties": properties} if properties else {}),
-        **({"x-kubernetes-validations": list(rules)} if rules else {}),
+        **_validations(rules),
     }
+
+
+def _validations(rules: Sequence[Rule]) -> Schema:
+    return {"x-kubernetes-validations": list(rules)} if rules else {}
 
 
 def items(description: str, item: Schema, limit: int, key: str = "name") -> Schema:
@@ -64,18 +68,18 @@ def items(description: str, item: Schema, limit: int, key: str = "name") -> Sche
     }
 
 
-def equal(field: str, one: str = "self", other: str = "oldSelf") -> str:
+def equal(field: str, left: str = "self", right: str = "oldSelf") -> str:
     """Return CEL that is true if an optional field is equal in two objects or absent in both."""
-    here, there = f"{one}.{field}", f"{other}.{field}"
+    here, there = f"{left}.{field}", f"{right}.{field}"
     return f"has({here}) == has({there}) && (!has({here}) || {here} == {there})"
 
 
-def equal_plain(field: str, one: str = "self", other: str = "oldSelf", *, key: str = "") -> str:
+def equal_plain(field: str, left: str = "self", right: str = "oldSelf", *, key: str = "") -> str:
     """Return the same for a text or list whose empty value counts as absent.
 
     The order of a list counts only if its items have a `key`.
     """
-    here, there = f"{one}.{field}", f"{other}.{field}"
+    here, there = f"{left}.{field}", f"{right}.{field}"
     order = f" && {here}.map(i, i.{key}) == {there}.map(i, i.{key})" if key else ""
     filled = f"(has({here}) && size({here}) > 0) == (has({there}) && size({there}) > 0)"
     return f"{filled} && (!has({here}) || !has({there}) || {here} == {there}{order})"
@@ -147,13 +151,13 @@ def _plain(field: Field) -> Schema:
         if Fact.MAXIMUM in facts:
             most = facts[Fact.MAXIMUM]
             rules.append(rule(f"self <= {most}", f"must be less than or equal to {most}"))
-        return {**_INT32, "x-kubernetes-validations": rules}
+        return {**_INT32, **_validations(rules)}
     if Fact.VALUES in facts:
         return {"type": "string", "enum": facts[Fact.VALUES]}
     limit, rules = _SYNTAX[facts[Fact.SYNTAX]]
     if not field.pointer:
         # An empty text counts as absent, and a required one has that one message.
-        rules = [{**each, "rule": f"self == '' || {each['rule']}"} for each in rules]
+        rules = [{**check, "rule": f"self == '' || {check['rule']}"} for check in rules]
     if Fact.REQUIRED in facts:
         rules = [_NOT_EMPTY, *rules]
     return {"type": "string", "maxLength": limit, "x-kubernetes-validations": rules}
@@ -171,7 +175,7 @@ def _list(field: Field, item: Schema) -> Schema:
 def _rules(shape: StructSchema, *, fixed: bool) -> list[Rule]:
     """Return the rules of a struct: its union, then its immutable fields in the order of the table."""
     union = _union([shape.by_name[member] for member in shape.facts.get(Fact.MEMBERS, ())])
-    return union if fixed else [*union, *(each for field in shape.fields for each in _update_rules(field))]
+    return union if fixed else [*union, *(check for field in shape.fields for check in _update_rules(field))]
 
 
 def _update_rules(field: Field) -> list[Rule]:
@@ -263,7 +267,7 @@ def _without_rules(schema: Any) -> Any:
     if isinstance(schema, dict):
         kept = schema.items()
         return {key: _without_rules(value) for key, value in kept if key != "x-kubernetes-validations"}
-    return [_without_rules(each) for each in schema] if isinstance(schema, list) else schema
+    return [_without_rules(item) for item in schema] if isinstance(schema, list) else schema
 
 
 def condition() -> Schema:

@@ -49,12 +49,12 @@ def of_config_map(value: Mapping[str, Any]) -> SchedulerFile | None:
         return None
     where = f"ConfigMap {metadata.get('namespace') or 'default'}/{NAME}"
     try:
-        documents = [each for text in data.values() for each in split(str(text).encode(), where)]
+        documents = [document for text in data.values() for document in split(str(text).encode(), where)]
         for document in documents:
             if document.kind == _KIND:
-                found = document.value()
+                file = document.value()
                 return SchedulerFile(
-                    where=where, fields={key: found[key] for key in _PLANNED_WITH if key in found}
+                    where=where, fields={key: file[key] for key in _PLANNED_WITH if key in file}
                 )
     except PodiumError as error:
         return SchedulerFile(where=where, problem=str(error))

@@ -37,8 +37,8 @@ def read_config(path: str, model: type[M]) -> M:
     documents = list(read_documents(InputFiles([path])))
     if len(documents) != 1:
         kind = model.model_fields["kind"].annotation
-        wanted = getattr(kind, "__args__", ("document",))[0]
-        raise PodiumError(f"{path}: found {len(documents)} documents. Give one {wanted}")
+        expected = getattr(kind, "__args__", ("document",))[0]
+        raise PodiumError(f"{path}: found {len(documents)} documents. Give one {expected}")
     document = documents[0]
     try:
         return model.model_validate(document.value())

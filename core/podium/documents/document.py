@@ -281,5 +281,5 @@ def in_json_words(problem: str) -> str:
     def word(name: str) -> str:
         return TYPE_NAMES[name][0] if name in TYPE_NAMES else name
 
-    words = re.sub(r"`([^`]+)`", lambda found: " or ".join(map(word, found[1].split(" | "))), problem)
+    words = re.sub(r"`([^`]+)`", lambda match: " or ".join(map(word, match[1].split(" | "))), problem)
     return words[:1].lower() + words[1:]

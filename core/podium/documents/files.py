@@ -69,6 +69,6 @@ def _unlinked(path: Path) -> Path:
         return Path(os.path.realpath(path)) if path.is_file() else path
     for place in (path,) if path.is_absolute() else (path, *path.parents):
         if place.is_symlink():
-            what = f"{place} is a symbolic link. Name the file or folder that it points to"
-            raise OSError(errno.ELOOP, what, str(path))
+            message = f"{place} is a symbolic link. Name the file or folder that it points to"
+            raise OSError(errno.ELOOP, message, str(path))
     return path

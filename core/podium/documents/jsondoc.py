@@ -30,9 +30,9 @@ class JsonError(Exception):
 
 def skip_space(text: memoryview, offset: int) -> int:
     """Return the offset of the next byte that is not white space, or the end."""
-    found = _SPACE.match(text, offset)
-    assert found is not None
-    return found.end()
+    match = _SPACE.match(text, offset)
+    assert match is not None
+    return match.end()
 
 
 def end_of_value(text: memoryview, offset: int) -> int:
@@ -54,11 +54,11 @@ def trailing(error: msgspec.DecodeError, text: memoryview, offset: int) -> int:
 
     Raises JsonError for any other error.
     """
-    found = _TRAILING.search(str(error))
-    if found is None:
+    match = _TRAILING.search(str(error))
+    if match is None:
         raise json_error(error, text, offset) from None
     # msgspec reports the byte after the first trailing one; a test verifies it.
-    return int(found[1]) - 1
+    return int(match[1]) - 1
 
 
 def json_error(error: msgspec.DecodeError, text: memoryview, offset: int) -> JsonError:
@@ -68,9 +68,9 @@ def json_error(error: msgspec.DecodeError, text: memoryview, offset: int) -> Jso
         return JsonError(message, offset)
     if message == "Input data was truncated":
         return JsonError("the JSON is truncated", len(text))
-    found = _BYTE.search(message)
+    match = _BYTE.search(message)
     problem = _BYTE.sub("", message).removeprefix("JSON is malformed: ")
-    return JsonError(f"malformed JSON: {problem}", offset + int(found[1]) if found else offset)
+    return JsonError(f"malformed JSON: {problem}", offset + int(match[1]) if match else offset)
 
 
 class Walk:
@@ -87,10 +87,10 @@ class Walk:
         """
         value = place = skip_space(self._text, offset)
         for step in path:
-            found = self._member(value, step) if isinstance(step, str) else self._element(value, step)
-            if found is None:
+            below = self._member(value, step) if isinstance(step, str) else self._element(value, step)
+            if below is None:
                 break
-            place, value = found
+            place, value = below
         return place
 
     def _member(self, offset: int, name: str) -> tuple[int, int] | None:

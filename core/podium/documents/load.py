@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from podium.api.events import EVENT_READS, PAST_READS, Event
 from podium.api.findings import ObjectError, ObjectRef, group_of
 from podium.api.inputnotes import DuplicateInput, InputNotes
-from podium.api.podmakers import CLUSTER_MAKERS
+from podium.api.podkinds.table import CLUSTER_SCOPED_OWNERS
 from podium.api.reads import MANIFEST_READS, READS, Kind, Reads
 from podium.api.schedulable import SCHEDULING_READS
 from podium.cluster.state import ClusterState
@@ -186,7 +186,7 @@ class Loader:
         metadata = value.metadata
         if not metadata.name:
             metadata.name = self._name(document, metadata.generateName)
-        if read.kind in CLUSTER_SCOPED or document.kind in CLUSTER_MAKERS:
+        if read.kind in CLUSTER_SCOPED or document.kind in CLUSTER_SCOPED_OWNERS:
             metadata.namespace = None
         elif not metadata.namespace:
             metadata.namespace = "default"
@@ -198,7 +198,7 @@ class Loader:
         if before is not None:
             ref = ObjectRef(document.apiVersion, document.kind, *identity[2:])
             note_duplicate(ref, before, document, self._notes, strict=self._strict)
-            for ref in [each for each in self._documents if identity_of(each) == identity]:
+            for ref in [held for held in self._documents if identity_of(held) == identity]:
                 del self._documents[ref]
         self._listed.add(read.kind)
         neutral = read.neutral(value)
@@ -259,8 +259,8 @@ class Loader:
             return
         if kind == "List":
             return
-        if (api_version, kind) == CONFIG_MAP and (found := of_config_map(document.value())) is not None:
-            self._scheduler = found
+        if (api_version, kind) == CONFIG_MAP and (file := of_config_map(document.value())) is not None:
+            self._scheduler = file
             return
         read = self._reads.get((api_version, kind.removesuffix("List")))
         if read is not None:

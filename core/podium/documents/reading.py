@@ -155,8 +155,8 @@ def source_words(files: InputFiles, loaded: Loaded) -> str:
 def check_whole(loaded: Loaded) -> None:
     """Raise PodiumError if a plan for the input would be wrong, as for a part of the cluster."""
     if loaded.scope.partial:
-        part = loaded.scope.partial
-        raise PodiumError(f"the input holds {part}; a plan needs all pods of the cluster (podium dump -A)")
+        partial = loaded.scope.partial
+        raise PodiumError(f"the input holds {partial}; a plan needs all pods of the cluster (podium dump -A)")
     unread = loaded.state.unread
     for kind in (Kind.NODE, Kind.POD):
         why = unread.get(kind)

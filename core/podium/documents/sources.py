@@ -127,8 +127,8 @@ def _files(name: str, *, recursive: bool) -> Iterator[_File]:
         matches = [Path(match) for match in sorted(glob.glob(name, recursive=True))]  # noqa: PTH207
         if not matches:
             raise PodiumError(f"{name}: no file matches")
-        found = [_folder(each, recursive=recursive) if each.is_dir() else [each] for each in matches]
-        yield from _found([path for paths in found for path in paths])
+        path_lists = [_folder(match, recursive=recursive) if match.is_dir() else [match] for match in matches]
+        yield from _found([path for paths in path_lists for path in paths])
 
 
 def _folder(folder: Path, *, recursive: bool) -> list[Path]:
@@ -137,19 +137,19 @@ def _folder(folder: Path, *, recursive: bool) -> list[Path]:
     def refuse(error: OSError) -> None:
         raise PodiumError(f"{error.filename or folder}: read failed: {error.strerror}") from None
 
-    found = []
+    manifests = []
     for root, folders, names in os.walk(folder, onerror=refuse):
-        folders[:] = [each for each in folders if recursive and not each.startswith(".")]
-        plain = [each for each in names if each.removesuffix(".gz").endswith(_EXTENSIONS)]
-        plain = [each for each in plain if each != OWN_CONFIG]
-        found += [path for path in (Path(root, each) for each in plain) if path.is_file()]
-    return sorted(found)
+        folders[:] = [name for name in folders if recursive and not name.startswith(".")]
+        plain = [name for name in names if name.removesuffix(".gz").endswith(_EXTENSIONS)]
+        plain = [name for name in plain if name != OWN_CONFIG]
+        manifests += [path for path in (Path(root, name) for name in plain) if path.is_file()]
+    return sorted(manifests)
 
 
 def _found(paths: Sequence[Path]) -> Iterator[_File]:
     """Yield files that the user did not name, with the tool that builds objects from them."""
     folders = {path.parent for path in paths}
-    parts = {part for folder in folders for part in _kustomize_parts(folder)}
+    parts = {path for folder in folders for path in _kustomize_parts(folder)}
     charts = {folder for folder in folders if _in_chart(folder)}
     for path in paths:
         kustomize = path.name in _KUSTOMIZATIONS or os.path.normpath(path) in parts
@@ -158,8 +158,8 @@ def _found(paths: Sequence[Path]) -> Iterator[_File]:
 
 def _in_chart(folder: Path) -> bool:
     whole = folder.absolute()
-    templates = [each for each in (whole, *whole.parents) if each.name == "templates"]
-    return any((each.parent / "Chart.yaml").is_file() for each in templates)
+    templates = [ancestor for ancestor in (whole, *whole.parents) if ancestor.name == "templates"]
+    return any((template.parent / "Chart.yaml").is_file() for template in templates)
 
 
 def _kustomize_parts(folder: Path) -> Iterator[str]:
@@ -176,8 +176,8 @@ def _kustomize_parts(folder: Path) -> Iterator[str]:
 
 def _part_names(kustomization: Any) -> Iterator[str]:
     lists = [kustomization.get(key) for key in _KUSTOMIZE_PARTS] if isinstance(kustomization, dict) else []
-    for part in (part for parts in lists if isinstance(parts, list) for part in parts):
-        name = part.get("path") if isinstance(part, dict) else part
+    for entry in (entry for entries in lists if isinstance(entries, list) for entry in entries):
+        name = entry.get("path") if isinstance(entry, dict) else entry
         # A patch may also be written into the kustomization itself.
         if isinstance(name, str) and "\n" not in name:
             yield name

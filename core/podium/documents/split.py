@@ -162,9 +162,9 @@ def _flatten(
 def _head(place: DocumentPlace, items: tuple[int, ...], node: Any) -> _Head:
     if not isinstance(node, msgspec.Raw):
         return _value_head(node)
-    found = _HEADER.match(node)
-    if found is not None and not found[2].endswith(b"List"):
-        return _names(found[1], found[2])
+    header = _HEADER.match(node)
+    if header is not None and not header[2].endswith(b"List"):
+        return _names(header[1], header[2])
     try:
         return _json_head(memoryview(node))[0]
     except jsondoc.JsonError as error:

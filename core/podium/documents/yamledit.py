@@ -41,13 +41,13 @@ def texts(stream: bytes) -> tuple[str, ...]:
             begin = mark.index - len("---") if mark is not None else 0
             starts.append((begin, mark.index if mark is not None else 0))
     ends = [*(begin for begin, _ in starts[1:]), len(whole)]
-    found = []
+    bodies = []
     for number, ((begin, after), end) in enumerate(zip(starts, ends, strict=True)):
         # Comments above the first separator belong to the first document.
         head = whole[:begin] if number == 0 else ""
         body = whole[after:end].removeprefix("\r\n").removeprefix("\n")
-        found.append(f"{head}{body}".removesuffix("...\n"))
-    return tuple(found)
+        bodies.append(f"{head}{body}".removesuffix("...\n"))
+    return tuple(bodies)
 
 
 def line_break(text: str) -> str:
@@ -73,10 +73,10 @@ def edited(text: str, old: dict[str, Any], new: dict[str, Any]) -> str | None:
         root = yaml.compose(text, loader)
         for edit in sorted(_Differ(text).edits(root, old, new), reverse=True):
             text = text[: edit.start] + edit.text.replace("\n", newline) + text[edit.end :]
-        (found,) = yamldoc.load_all(text.encode())
+        (reread,) = yamldoc.load_all(text.encode())
     except (_NotInPlaceError, yaml.YAMLError, yamldoc.YamlError, ValueError):
         return None
-    return text if without_null_entries(found) == new else None
+    return text if without_null_entries(reread) == new else None
 
 
 class _Differ:
@@ -155,7 +155,7 @@ def _flow(value: Any) -> str:
     """Return a value in flow style, in the writer's spelling of scalars."""
     match value:
         case dict():
-            return f"{{{', '.join(f'{_flow(key)}: {_flow(each)}' for key, each in value.items())}}}"
+            return f"{{{', '.join(f'{_flow(key)}: {_flow(item)}' for key, item in value.items())}}}"
         case list():
             return f"[{', '.join(map(_flow, value))}]"
         case _:
@@ -179,12 +179,12 @@ _ZEROS: dict[str, str] = {
 def without_null_entries(value: Any) -> Any:
     """Return a value with zeros for the null entries of its maps; the same value if it has none."""
     if isinstance(value, list):
-        items = [without_null_entries(each) for each in value]
+        items = [without_null_entries(item) for item in value]
         return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
     if not isinstance(value, dict):
         return value
-    fields = {key: _entries(key, without_null_entries(each)) for key, each in value.items()}
-    return fields if any(fields[key] is not each for key, each in value.items()) else value
+    fields = {key: _entries(key, without_null_entries(entry)) for key, entry in value.items()}
+    return fields if any(fields[key] is not entry for key, entry in value.items()) else value
 
 
 def _entries(field: Any, value: Any) -> Any:
@@ -192,4 +192,4 @@ def _entries(field: Any, value: Any) -> Any:
     zero = _ZEROS.get(field) if isinstance(field, str) else None
     if zero is None or not isinstance(value, dict) or None not in value.values():
         return value
-    return {key: zero if each is None else each for key, each in value.items()}
+    return {key: zero if entry is None else entry for key, entry in value.items()}

@@ -8,22 +8,32 @@ before its owner.
 A tenant can set any label, so the owner reference must agree with the labels of JobSet and LeaderWorkerSet.
 The name of a group contains the name and kind of the owner: a Job and a JobSet with the same name have two
 groups.
+
+With `scheduling.podium.dev/gang-tree: auto` beside the label for a gang, each Job of a JobSet has a PodGroup,
+and so has each replica of a LeaderWorkerSet. A CompositePodGroup of the owner is the root. A JobSet needs all
+its Jobs, so its root is a gang of the Jobs that wait for no other role. The replicas of a LeaderWorkerSet
+serve independently, so its root is `basic`: it holds the topology of all replicas.
+
+The request is a label of the pods, not of the owner, because the webhook names the group of a pod by the pod
+alone. The policy of a composite group is immutable. So a root is created once and never changed.
 """
 
 import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 from podium.api.core import Namespace, Pod, PodSpec, PriorityClass
 from podium.api.findings import ObjectRef
-from podium.api.foreign import PodOwner
 from podium.api.groups import PODIUM_GROUP, DisruptionMode
 from podium.api.membership import GroupKey
 from podium.api.meta import ObjectMeta
+from podium.api.podkinds.kind import Branch, GangForm, PodOwner
+from podium.api.podkinds.table import GANG_FORMS
 from podium.api.priority import HIGHEST_USER_PRIORITY, resolve
-from podium.groups.inferred import JOBSET_NAME, JOBSET_ROLE, LWS_GROUP, LWS_NAME
+from podium.groups.topology import PREFERRED_TOPOLOGY
 
 # The version in which the group of a gang is written. It is the stored version, so no conversion is needed.
 API_VERSION = f"{PODIUM_GROUP}/v1beta1"
@@ -41,40 +51,42 @@ ENABLED = "true"
 # On a namespace with the label `auto-groups`: `podium-scheduler` schedules the pods that join a gang.
 SCHEDULER_LABEL = f"{PODIUM_GROUP}/scheduler"
 
-# kubernetes-sigs/jobset: the index of a pod's Job within its role. The Job is `<jobset>-<role>-<index>`.
-JOBSET_INDEX = "jobset.sigs.k8s.io/job-index"
+# An annotation on an owner for the root, and on a pod template for its groups: a label of nodes. All pods of
+# the group share one value of the label.
+REQUIRED_TOPOLOGY = f"{PODIUM_GROUP}/required-topology"
+# The annotations of an owner that this module reads.
+ANNOTATIONS = (PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY)
+# The longest annotation that is copied to a group; three labels of nodes are shorter.
+_LONGEST = 1_000
+# The names of the templates of a root and of its children, in the reference that every group of a tree must
+# have. No Workload of the root's name exists.
+_ROOT_TEMPLATE, _CHILD_TEMPLATE = "root", "child"
 # The labels of a gang's group.
 GROUP_LABELS = {"app.kubernetes.io/managed-by": "podium", AUTO_LABEL: AUTO}
+# The labels of a pod that tell its place in the gangs of a kind.
+FORM_LABELS = tuple(label for form in GANG_FORMS.values() for label in form.labels)
 # The labels of a pod that this module reads.
 LABELS = (
     AUTO_LABEL,
     TREE_LABEL,
     DISRUPTION_LABEL,
-    JOBSET_NAME,
-    JOBSET_ROLE,
-    JOBSET_INDEX,
-    LWS_NAME,
-    LWS_GROUP,
+    *FORM_LABELS,
 )
 
 # Disruption modes in the version in which groups are written.
-MODES: Mapping[DisruptionMode, dict[str, Any]] = {
+_MODES: Mapping[DisruptionMode, dict[str, Any]] = {
     DisruptionMode.POD: {"single": {}},
     DisruptionMode.POD_GROUP: {"all": {}},
 }
 
-_JOB = ("batch/v1", "Job")
-_JOBSET = ("jobset.x-k8s.io/v1alpha2", "JobSet")
-_LWS = ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet")
-_STATEFULSET = ("apps/v1", "StatefulSet")
-# By (apiVersion, kind), as in owner references and objects.
-OWNER_KINDS = frozenset((_JOB, _JOBSET, _LWS))
-# The owners between these and their pods as well, which may be needed to find the owner of a pod.
-FOLLOWED = OWNER_KINDS | {_STATEFULSET}
+# The owners of gangs and the controllers of their pods, which may be needed to find the owner of a pod.
+FOLLOWED = GANG_FORMS.keys() | {form.controller for form in GANG_FORMS.values()}
+# The kinds with gangs, those above other kinds with the same controller first.
+_BY_CONTROLLER: dict[tuple[str, str], list[tuple[str, str]]] = {}
+for _kind, _form in sorted(GANG_FORMS.items(), key=lambda item: item[0] == item[1].controller):
+    _BY_CONTROLLER.setdefault(_form.controller, []).append(_kind)
 
-# The end of a group's name by the kind of the owner. A Job in a JobSet's tree has its own: another JobSet may
-# have the name of the Job.
-_SUFFIXES = {_JOB: "-job", _JOBSET: "-jobset", _LWS: "-lws"}
+# The end of the name of a Job's group in a JobSet's tree: another JobSet may have the name of the Job.
 _CHILD = "-child"
 # The maximum length of a label value, and so of a group name.
 _LIMIT = 63
@@ -82,7 +94,6 @@ _DIGITS = 8
 # The gangs of an owner that are looked up when it changes: 30 ms. The others are known by their pods.
 MOST_GANGS = 2_000
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_INDEX = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
 class Gang(NamedTuple):
@@ -117,33 +128,29 @@ def gang_of(pod: Pod) -> Gang | None:
         return None
     labels, namespace = metadata.labels or {}, metadata.namespace or ""
     tree = labels.get(TREE_LABEL) == AUTO
-    kind = (controller.apiVersion, controller.kind)
-    if kind == _JOB:
-        jobset = _jobset(labels, controller.name)
-        if jobset is not None and tree:
-            return job_gang(namespace, jobset, labels[JOBSET_ROLE], labels[JOBSET_INDEX])
-        if jobset is not None:
-            return _gang(_JOBSET, namespace, jobset)
-        return _gang(_JOB, namespace, controller.name)
-    if kind == _STATEFULSET:
-        index = _replica(labels, metadata.name or "", controller.name)
-        gang = None if index is None else _gang(_LWS, namespace, labels[LWS_NAME], index)
-        return gang._replace(root=root_name(gang.owner)) if gang is not None and tree else gang
+    for kind in _BY_CONTROLLER.get((controller.apiVersion, controller.kind), ()):
+        part = GANG_FORMS[kind].part(labels, metadata.name or "", controller.name)
+        if part is None:
+            continue
+        owner = ObjectRef(*kind, namespace, part.owner)
+        if part.role is not None:
+            return job_gang(owner, part.role, part.number) if tree else _gang(owner)
+        gang = _gang(owner, part.number)
+        return gang._replace(root=root_name(owner)) if gang is not None and tree and part.number else gang
     return None
 
 
-def job_gang(namespace: str, jobset: str, role: str, index: str) -> Gang | None:
+def job_gang(owner: ObjectRef, role: str, number: str) -> Gang | None:
     """Return the gang of one Job of a JobSet in a tree; None for names that no object has."""
-    job = f"{jobset}-{role}-{index}"
-    if not _NAME.fullmatch(jobset) or not _NAME.fullmatch(job):
+    job = f"{owner.name}-{role}-{number}"
+    if not _NAME.fullmatch(owner.name) or not _NAME.fullmatch(job):
         return None
-    owner = ObjectRef(*_JOBSET, namespace, jobset)
     return Gang(owner, _fitting(job, _CHILD), root_name(owner), role)
 
 
 def root_name(owner: ObjectRef) -> str:
     """Return the name of the CompositePodGroup of an owner that has gangs."""
-    return _fitting(owner.name, _SUFFIXES[owner.apiVersion, owner.kind])
+    return _fitting(owner.name, form_of(owner).suffix)
 
 
 def gang_keys(owner: PodOwner) -> Iterator[GroupKey]:
@@ -152,12 +159,10 @@ def gang_keys(owner: PodOwner) -> Iterator[GroupKey]:
     During an update a LeaderWorkerSet may have more replicas than it declares, and any user can declare a
     billion. Replicas beyond the declared number are known from their pods only.
     """
-    ref = owner.ref
     for index in range(min(owner.gangs, MOST_GANGS)):
-        kind = (ref.apiVersion, ref.kind)
-        gang = _gang(kind, ref.namespace, ref.name, str(index) if kind == _LWS else "")
+        gang = _gang(owner.ref, str(index) if form_of(owner.ref).replicated else "")
         if gang is not None:
-            yield GroupKey(False, ref.namespace, gang.group_name)
+            yield GroupKey(False, owner.ref.namespace, gang.group_name)
 
 
 def class_of(classes: Mapping[str, PriorityClass], specs: Iterable[PodSpec]) -> str:
@@ -177,30 +182,11 @@ def class_of(classes: Mapping[str, PriorityClass], specs: Iterable[PodSpec]) -> 
 
 def disruption_of(members: Iterable[ObjectMeta]) -> DisruptionMode:
     """Return how a group of these members is preempted: as a whole, unless each of them asks for `single`."""
-    single = all((each.labels or {}).get(DISRUPTION_LABEL) == SINGLE for each in members)
+    single = all((member.labels or {}).get(DISRUPTION_LABEL) == SINGLE for member in members)
     return DisruptionMode.POD if single else DisruptionMode.POD_GROUP
 
 
-def group_of(
-    owner: PodOwner, name: str, size: int, class_name: str, disruption: DisruptionMode | None = None
-) -> dict[str, Any]:
-    """Return the PodGroup of a gang as it is written; `size` is its minCount.
-
-    `disruption` is None for a group that exists: its mode cannot be changed.
-    """
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "PodGroup",
-        "metadata": group_metadata(owner, name),
-        "spec": {
-            "schedulingPolicy": {"gang": {"minCount": size}},
-            **({"priorityClassName": class_name} if class_name else {}),
-            **({"disruptionMode": MODES[disruption]} if disruption is not None else {}),
-        },
-    }
-
-
-def group_metadata(owner: PodOwner, name: str) -> dict[str, Any]:
+def _group_metadata(owner: PodOwner, name: str) -> dict[str, Any]:
     """Return the metadata of an owner's group, which is deleted together with the owner of its pods."""
     reference = {
         "apiVersion": owner.ref.apiVersion,
@@ -217,38 +203,17 @@ def group_metadata(owner: PodOwner, name: str) -> dict[str, Any]:
     }
 
 
-def _jobset(labels: Mapping[str, str], job: str) -> str | None:
-    """Return the JobSet of a Job, if the labels of its pod agree with its name, else None."""
-    name = labels.get(JOBSET_NAME)
-    fits = name and job == f"{name}-{labels.get(JOBSET_ROLE)}-{labels.get(JOBSET_INDEX)}"
-    return name if fits else None
+def form_of(owner: ObjectRef) -> GangForm:
+    """Return the form of an owner's gangs."""
+    return GANG_FORMS[owner.apiVersion, owner.kind]
 
 
-def _replica(labels: Mapping[str, str], pod: str, stateful_set: str) -> str | None:
-    """Return the replica index of a pod in its LeaderWorkerSet, or None if the names do not agree.
-
-    The leaders belong to the StatefulSet with the set's name. The workers belong to a StatefulSet with their
-    leader's name. A webhook, which may run after ours, sets a leader's index label; the index is also the end
-    of the leader's name.
-    """
-    name = labels.get(LWS_NAME)
-    if not name:
-        return None
-    if stateful_set == name:
-        head, _, index = pod.rpartition("-")
-        fits = head == name and labels.get(LWS_GROUP, index) == index
-    else:
-        index = labels.get(LWS_GROUP, "")
-        fits = stateful_set == f"{name}-{index}"
-    return index if fits and _INDEX.fullmatch(index) else None
-
-
-def _gang(kind: tuple[str, str], namespace: str, owner: str, index: str = "") -> Gang | None:
+def _gang(owner: ObjectRef, number: str = "") -> Gang | None:
     """Return a gang with the name of its group; None if the owner's name is invalid for every object."""
-    if not _NAME.fullmatch(owner):
+    if not _NAME.fullmatch(owner.name):
         return None
-    head = f"{owner}-{index}" if index else owner
-    return Gang(ObjectRef(*kind, namespace, owner), _fitting(head, _SUFFIXES[kind]))
+    head = f"{owner.name}-{number}" if number else owner.name
+    return Gang(owner, _fitting(head, form_of(owner).suffix))
 
 
 def _fitting(head: str, suffix: str) -> str:
@@ -258,3 +223,94 @@ def _fitting(head: str, suffix: str) -> str:
         digits = hashlib.sha256(name.encode()).hexdigest()[:_DIGITS]
         name = f"{head[: _LIMIT - len(suffix) - _DIGITS - 1].rstrip('-.')}-{digits}{suffix}"
     return name
+
+
+def size_of(owner: PodOwner, gang: Gang) -> int:
+    """Return the minCount of a gang: of its Job in the tree of a JobSet, else the owner's; 0 if unknown."""
+    if not gang.role:
+        return owner.gang_size
+    return next((branch.size for branch in owner.branches if branch.role == gang.role), 0)
+
+
+def leaf_of(
+    owner: PodOwner, gang: Gang, class_name: str, disruption: DisruptionMode | None = None
+) -> dict[str, Any]:
+    """Return the PodGroup of a gang, in its tree if it has one.
+
+    `disruption` is None for a group that exists. Its place in the tree and its topology cannot be changed
+    either.
+    """
+    document: dict[str, Any] = {
+        "apiVersion": API_VERSION,
+        "kind": "PodGroup",
+        "metadata": _group_metadata(owner, gang.group_name),
+        "spec": {
+            "schedulingPolicy": {"gang": {"minCount": size_of(owner, gang)}},
+            **({"priorityClassName": class_name} if class_name else {}),
+            **({"disruptionMode": _MODES[disruption]} if disruption is not None else {}),
+        },
+    }
+    if gang.root and disruption is not None:
+        annotations = next((branch.annotations for branch in owner.branches if branch.role == gang.role), {})
+        _place(document, gang.root, _CHILD_TEMPLATE, annotations)
+        document["spec"]["parentCompositePodGroupName"] = gang.root
+    return document
+
+
+def root_of(owner: PodOwner, class_name: str) -> dict[str, Any] | None:
+    """Return the CompositePodGroup of an owner, or None if no pod of it asks for a tree or may run now."""
+    asking = [branch for branch in owner.branches if _asks(branch)]
+    jobs = sum(branch.groups for branch in asking if branch.first and branch.size > 0)
+    if jobs < 1:
+        return None
+    gang = form_of(owner.ref).whole
+    single = all(branch.labels.get(DISRUPTION_LABEL) == SINGLE for branch in asking)
+    whole = gang and not single
+    name = root_name(owner.ref)
+    document: dict[str, Any] = {
+        "apiVersion": API_VERSION,
+        "kind": "CompositePodGroup",
+        "metadata": _group_metadata(owner, name),
+        "spec": {
+            "schedulingPolicy": {"gang": {"minGroupCount": jobs}} if gang else {"basic": {}},
+            **({"priorityClassName": class_name} if class_name else {}),
+            "disruptionMode": _MODES[DisruptionMode.POD_GROUP if whole else DisruptionMode.POD],
+        },
+    }
+    _place(document, name, _ROOT_TEMPLATE, owner.metadata.annotations or {})
+    return document
+
+
+def owner_keys(owner: PodOwner) -> Iterator[GroupKey]:
+    """Yield the keys of all groups that an owner may have: of its gangs, and of its tree."""
+    yield from gang_keys(owner)
+    if owner.branches:
+        yield GroupKey(False, owner.ref.namespace, root_name(owner.ref), composite=True)
+        yield from _job_keys(owner)
+
+
+def _job_keys(owner: PodOwner) -> Iterator[GroupKey]:
+    whole = form_of(owner.ref).whole
+    asking = [branch for branch in owner.branches if whole and _asks(branch)]
+    jobs = ((branch.role, str(index)) for branch in asking for index in range(branch.groups))
+    # Before the names are checked: any user can declare a billion Jobs of a name that no Job can have.
+    for role, index in islice(jobs, MOST_GANGS):
+        gang = job_gang(owner.ref, role, index)
+        if gang is not None:
+            yield GroupKey(False, owner.ref.namespace, gang.group_name)
+
+
+def _asks(branch: Branch) -> bool:
+    return branch.labels.get(AUTO_LABEL) == AUTO and branch.labels.get(TREE_LABEL) == AUTO
+
+
+def _place(document: dict[str, Any], workload: str, template: str, annotations: Mapping[str, str]) -> None:
+    """Add the topology that annotations ask for, and the reference to a Workload."""
+    metadata, spec = document["metadata"], document["spec"]
+    spec["workloadRef"] = {"workloadName": workload, "templateName": template}
+    required = annotations.get(REQUIRED_TOPOLOGY, "").strip()
+    preferred = annotations.get(PREFERRED_TOPOLOGY, "").strip()
+    if required:
+        spec["schedulingConstraints"] = {"topology": [{"key": required}]}
+    if preferred and len(preferred) <= _LONGEST:
+        metadata["annotations"] = {PREFERRED_TOPOLOGY: preferred}

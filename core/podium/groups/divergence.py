@@ -63,12 +63,12 @@ class Axis(msgspec.Struct, Generic[V], frozen=True):
     @property
     def divergent(self) -> bool:
         """Return whether a member that is not leaving differs."""
-        return any(each.live for each in self.differing)
+        return any(difference.live for difference in self.differing)
 
     @property
     def live(self) -> int:
         """Return the number of members that differ and are not leaving."""
-        return sum(len(each.live) for each in self.differing)
+        return sum(len(difference.live) for difference in self.differing)
 
 
 class Explanation(msgspec.Struct, frozen=True, order=True):
@@ -132,12 +132,12 @@ def unresolved(group: PodGroup) -> bool:
 
 def reported(group: PodGroup) -> str:
     """Return the status of the condition: True, False, Unknown (of an unresolved group), or empty."""
-    for each in group.conditions:
-        if each.type == PODS_NOT_MATCHING_PRIORITY:
-            known = each.status in {"True", "False"} or (
-                each.status == "Unknown" and each.reason == GROUP_UNRESOLVED
+    for condition in group.conditions:
+        if condition.type == PODS_NOT_MATCHING_PRIORITY:
+            known = condition.status in {"True", "False"} or (
+                condition.status == "Unknown" and condition.reason == GROUP_UNRESOLVED
             )
-            return (each.status or "") if known else ""
+            return (condition.status or "") if known else ""
     return ""
 
 
@@ -204,20 +204,21 @@ def _most_common(present: list[Pod], values: list[V]) -> V:
     return max(value for value, number in counts.items() if number == most)
 
 
-def _sentence(axis: Axis[V], members: int, what: str, shown: int | None) -> str:
-    ranked = sorted(axis.differing, key=lambda each: -len(each.live))[:shown]
-    live_values = {each.value for each in ranked if each.live}
+def _sentence(axis: Axis[V], members: int, subject: str, shown: int | None) -> str:
+    ranked = sorted(axis.differing, key=lambda difference: -len(difference.live))[:shown]
+    live_values = {difference.value for difference in ranked if difference.live}
     values = "; ".join(
-        f"{each.value} ({some(each.live)})" for each in axis.differing if each.value in live_values
+        f"{difference.value} ({some(difference.live)})"
+        for difference in axis.differing
+        if difference.value in live_values
     )
-    rest = axis.live - sum(len(each.live) for each in ranked)
+    rest = axis.live - sum(len(difference.live) for difference in ranked)
     others = f"; {count(rest, 'pod')} with other values" if rest else ""
-    leaving = sum(len(each.terminating) for each in axis.differing)
+    leaving = sum(len(difference.terminating) for difference in axis.differing)
     also = f"; {leaving} more, terminating" if leaving else ""
     do = "does" if axis.live == 1 else "do"
-    return (
-        f"{axis.live} of {count(members, 'pod')} {do} not have {what} {axis.expected}: {values}{others}{also}"
-    )
+    divergent = f"{axis.live} of {count(members, 'pod')} {do} not have {subject} {axis.expected}"
+    return f"{divergent}: {values}{others}{also}"
 
 
 def _explain(
@@ -225,7 +226,7 @@ def _explain(
 ) -> tuple[Explanation, ...]:
     expected = group.priority or 0
     created = group.metadata.creationTimestamp or ""
-    found: dict[tuple[DivergenceCause, str], list[str]] = {}
+    pods_by_cause: dict[tuple[DivergenceCause, str], list[str]] = {}
     for pod in present:
         if (pod.spec.priority or 0) == expected or pod.metadata.deletionTimestamp is not None:
             continue
@@ -233,10 +234,10 @@ def _explain(
         class_name = pod.spec.priorityClassName or ""
         cause = _cause(group, pod, class_name, classes)
         if cause is not None:
-            found.setdefault((cause, class_name), []).append(name)
+            pods_by_cause.setdefault((cause, class_name), []).append(name)
         if (pod.metadata.creationTimestamp or created) < created:
-            found.setdefault((DivergenceCause.POD_OLDER, class_name), []).append(name)
-    return tuple(sorted(Explanation(*which, tuple(sorted(names))) for which, names in found.items()))
+            pods_by_cause.setdefault((DivergenceCause.POD_OLDER, class_name), []).append(name)
+    return tuple(sorted(Explanation(*which, tuple(sorted(names))) for which, names in pods_by_cause.items()))
 
 
 def _cause(

@@ -37,10 +37,10 @@ def not_counting(finished: int) -> str:
 def because(group: PodGroup, explanation: Explanation, divergence: Divergence) -> str:
     """Return a sentence on one cause of a divergence in priority, with the names of the classes."""
     theirs, ours = explanation.class_name, group.priority_class_name
-    names, one = some(explanation.pods), len(explanation.pods) == 1
+    names, single = some(explanation.pods), len(explanation.pods) == 1
     all_of_them = len(explanation.pods) == divergence.priority.live
-    pods = ("the pod" if one else "they") if all_of_them else names
-    were = "was" if one else "were"
+    pods = ("the pod" if single else "they") if all_of_them else names
+    were = "was" if single else "were"
     match explanation.cause:
         case DivergenceCause.CLASS_RECREATED:
             return f"PriorityClass {theirs} had another value when {pods} {were} created than for the group."
@@ -49,12 +49,12 @@ def because(group: PodGroup, explanation: Explanation, divergence: Divergence) -
         case DivergenceCause.DEFAULT_CHANGED:
             return f"PriorityClass {ours} became the default after {pods} {were} created without a class."
         case DivergenceCause.OTHER_CLASS:
-            subject = "Their class" if all_of_them and not one else f"The class of {pods}"
+            subject = "Their class" if all_of_them and not single else f"The class of {pods}"
             return f"{subject}: {theirs or 'none'}; the group's: {ours or 'none'}."
         case DivergenceCause.UNRESOLVED:
             return "The group or its pods name a class but store no priority."
         case DivergenceCause.POD_OLDER:
-            return f"Older than the group: {'all of them' if all_of_them and not one else names}."
+            return f"Older than the group: {'all of them' if all_of_them and not single else names}."
 
 
 def consequence(group: PodGroup, divergence: Divergence, server: ServerInfo) -> str:
@@ -93,4 +93,4 @@ def is_refused(group: PodGroup, divergence: Divergence, minor: int) -> bool:
 
 def _others(divergence: Divergence) -> list[str]:
     """Return the schedulerNames of the members of a divergent group, without Podium's scheduler."""
-    return [each for each in divergence.schedulers if each != PODIUM_SCHEDULER]
+    return [scheduler for scheduler in divergence.schedulers if scheduler != PODIUM_SCHEDULER]

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from podium.api.core import PodSpec, PodTemplate
 from podium.api.findings import ObjectRef
-from podium.api.foreign import PodOwner
 from podium.api.groups import NATIVE_GROUP
 from podium.api.membership import GroupKey, group_name
+from podium.api.podkinds.kind import PodOwner
 from podium.cluster.reader import ClusterReader
 
 
@@ -100,7 +100,10 @@ def paused_owner(view: ClusterReader, key: GroupKey) -> PodOwner | None:
     """
     group = view.groups.get(key)
     references = (group.metadata.ownerReferences if group is not None else None) or ()
-    refs = {ObjectRef(each.apiVersion, each.kind, key.namespace, each.name) for each in references}
+    refs = {
+        ObjectRef(reference.apiVersion, reference.kind, key.namespace, reference.name)
+        for reference in references
+    }
     owners = [view.owners[ref] for ref in sorted(refs & view.owners.keys())]
     owners = owners or [owner for owner in made_by_people(view.owners) if names_group(owner, key)]
     left = [owner for owner in owners if not owner.finished]

@@ -49,29 +49,39 @@ def spread_topology(group: PodGroup) -> tuple[str, str]:
     annotations = group.metadata.annotations or {}
     if SPREAD_SET not in annotations:
         return "", ""
-    key, name = (annotations.get(each, "").strip() for each in (SPREAD_TOPOLOGY, SPREAD_SET))
+    key, name = (annotations.get(annotation, "").strip() for annotation in (SPREAD_TOPOLOGY, SPREAD_SET))
     return (key, name) if key and name else ("", "")
 
 
 def running_domains(
-    view: ClusterReader, group: PodGroup, key: str, bound: Mapping[str, str] = {}
+    view: ClusterReader,
+    group: PodGroup,
+    key: str,
+    bound: Mapping[str, str] = {},
+    *,
+    empty_domain: bool = False,
 ) -> Counter[str | None]:
     """Return how many members run in each domain of a label; None: on nodes without the label.
 
-    `bound` are nodes of members, by name, that the view may not show yet. Members on nodes that were not read
-    are left out, and so are finished ones.
+    With `empty_domain` an empty label is a domain too, as in kube-scheduler 1.36 and 1.37. `bound` are nodes
+    of members, by name, that the view may not show yet. Members on nodes that were not read are left out, and
+    so are finished ones.
     """
-    found = Counter[str | None]()
+    domains = Counter[str | None]()
     for name, pod in view.members(key_of(group)).items() if key else ():
         node = view.nodes.get(pod.spec.nodeName or bound.get(name, ""))
         if node is not None and not pod.finished:
-            found[(node.metadata.labels or {}).get(key)] += 1
-    return found
+            domain = (node.metadata.labels or {}).get(key)
+            domains[domain or (domain if empty_domain else None)] += 1
+    return domains
 
 
-def straddling(view: ClusterReader, group: PodGroup, bound: Mapping[str, str] = {}) -> str:
+def straddling(
+    view: ClusterReader, group: PodGroup, bound: Mapping[str, str] = {}, *, empty_domain: bool = False
+) -> str:
     """Return the sentence for a group whose members do not run in one required domain; empty if they do."""
-    return _spread(running_domains(view, group, group.topology, bound), group.topology)
+    domains = running_domains(view, group, group.topology, bound, empty_domain=empty_domain)
+    return _spread(domains, group.topology)
 
 
 def not_preferred(view: ClusterReader, group: PodGroup, bound: Mapping[str, str] = {}) -> str:
@@ -80,11 +90,13 @@ def not_preferred(view: ClusterReader, group: PodGroup, bound: Mapping[str, str]
     return _spread(running_domains(view, group, first, bound), first)
 
 
-def _spread(found: Counter[str | None], key: str) -> str:
-    if len(found) < 2 and None not in found:
+def _spread(domains: Counter[str | None], key: str) -> str:
+    if len(domains) < 2 and None not in domains:
         return ""
     places = [
         f"{count(pods, 'pod')} {f'in {key}={name}' if name is not None else f'on nodes without {key}'}"
-        for name, pods in sorted(found.items(), key=lambda each: (-each[1], each[0] is None, each[0] or ""))
+        for name, pods in sorted(
+            domains.items(), key=lambda domain: (-domain[1], domain[0] is None, domain[0] or "")
+        )
     ]
     return f"The members run in more than one topology domain: {listed(places)}."

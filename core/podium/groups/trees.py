@@ -35,8 +35,8 @@ def root_key(view: ClusterReader, key: GroupKey) -> GroupKey:
     """
     at = key
     for _ in range(MAX_DEPTH):
-        found = group_at(view, at)
-        above = parent_key(found) if found is not None else None
+        group = group_at(view, at)
+        above = parent_key(group) if group is not None else None
         if above is None:
             return at
         at = above
@@ -61,25 +61,25 @@ class Lineage(NamedTuple):
 
 def lineage(view: ClusterReader, group: Child) -> Lineage:
     """Return the ancestors of a group."""
-    found: list[CompositeGroup] = []
+    ancestors: list[CompositeGroup] = []
     above = parent_key(group)
-    while above is not None and len(found) < MAX_DEPTH - 1:
+    while above is not None and len(ancestors) < MAX_DEPTH - 1:
         parent = view.composites.get(above)
         if parent is None:
             break
-        found.append(parent)
+        ancestors.append(parent)
         above = parent_key(parent)
-    return Lineage(group, tuple(found), above is None)
+    return Lineage(group, tuple(ancestors), above is None)
 
 
 def flaw(view: ClusterReader, group: Child) -> str:
     """Return why the root of a group is unknown, empty if it is known or the group has no parent."""
-    found = lineage(view, group)
-    if found.complete:
+    ancestry = lineage(view, group)
+    if ancestry.complete:
         return ""
-    if len(found.above) == MAX_DEPTH - 1:
+    if len(ancestry.above) == MAX_DEPTH - 1:
         return f"its composite groups nest in more than {MAX_DEPTH} levels, or in a cycle"
-    return f"the composite group {found.root.composite} does not exist"
+    return f"the composite group {ancestry.root.composite} does not exist"
 
 
 def is_too_large(view: ClusterReader, root: GroupKey) -> bool:
@@ -100,7 +100,7 @@ def whole_group(view: ClusterReader, group: PodGroup) -> Child | None:
     It is the highest ancestor of mode `all`, or the group itself (KEP-6012).
     """
     highest_first: tuple[Child, ...] = (*reversed(lineage(view, group).above), group)
-    whole = (each for each in highest_first if each.disruption_mode is DisruptionMode.POD_GROUP)
+    whole = (child for child in highest_first if child.disruption_mode is DisruptionMode.POD_GROUP)
     return next(whole, None)
 
 
@@ -111,6 +111,48 @@ def leaves(view: ClusterReader, key: GroupKey) -> Iterator[PodGroup]:
             yield view.groups[key]
         return
     yield from (child for child in tree(view, key) if isinstance(child, PodGroup))
+
+
+class Unlike(NamedTuple):
+    """A group that keeps its tree from being scheduled: its field, and in what it differs from others."""
+
+    group: Child
+    field: str
+    words: str
+
+
+def unlike_groups(view: ClusterReader, root: CompositeGroup, policy: str | None) -> Iterator[Unlike]:
+    """Yield the groups with which kube-scheduler 1.38 schedules no tree, beside those of another priority.
+
+    `policy` is the preemptionPolicy of a pod of the tree, for a root without one. Source:
+    validatePodGroupHierarchy, which compares a group with the root, and with its parent.
+    """
+    expected = root.preemption_policy or policy
+    workload = _workload_name(root)
+    for child in tree(view, key_of(root)):
+        if child is root:
+            continue
+        if _workload_name(child) != workload:
+            theirs = _workload_name(child) or "none"
+            words = f"its Workload is {theirs}, and that of the root {workload or 'none'}"
+            yield Unlike(child, "spec.workloadRef", words)
+        if child.preemption_policy and expected and child.preemption_policy != expected:
+            words = f"its preemptionPolicy is {child.preemption_policy}, and that of the tree {expected}"
+            yield Unlike(child, "spec.preemptionPolicy", words)
+        above = parent_key(child)
+        parent = view.composites.get(above) if above is not None else None
+        if parent is not None and parent.gang and not child.gang:
+            yield Unlike(
+                child, "spec.schedulingPolicy", f"it is basic, and its parent {parent.ref.name} a gang"
+            )
+        whole = DisruptionMode.POD_GROUP
+        if parent is not None and parent.disruption_mode is whole and child.disruption_mode is not whole:
+            words = f"its mode is single, and that of its parent {parent.ref.name} is all"
+            yield Unlike(child, "spec.disruptionMode", words)
+
+
+def _workload_name(group: Child) -> str:
+    return group.template_ref.workload if group.template_ref is not None else ""
 
 
 def members_below(view: ClusterReader, key: GroupKey) -> Iterator[Pod]:

@@ -85,14 +85,14 @@ class Evictions:
         evicted_by: dict[Identity, Identity] = {}
         front = [of]
         while front and by not in evicted_by:
-            front = [each for last in front for each in self._newly(last, evicted_by)]
+            front = [evicted for last in front for evicted in self._newly(last, evicted_by)]
         if by not in evicted_by:
             return ()
         circle = [by]
         while (last := evicted_by[circle[-1]]) != of:
             circle.append(last)
-        others = circle[:0:-1]
-        return (by, *others) if by == of else (by, of, *others)
+        between = circle[:0:-1]
+        return (by, *between) if by == of else (by, of, *between)
 
     def wait(self, by: Identity, of: Identity, now: float) -> float:
         """Return the seconds until one workload may evict the other, 0 for now.
@@ -114,10 +114,10 @@ class Evictions:
 
     def _newly(self, by: Identity, evicted_by: dict[Identity, Identity]) -> Iterator[Identity]:
         """Yield the workloads that one evicted and that are not in `evicted_by`, and add them to it."""
-        for each in self._evicted.get(by, ()):
-            if each not in evicted_by:
-                evicted_by[each] = by
-                yield each
+        for evicted in self._evicted.get(by, ()):
+            if evicted not in evicted_by:
+                evicted_by[evicted] = by
+                yield evicted
 
     def _hold(self, circle: frozenset[Identity], hold: _CycleHold) -> None:
         self._holds.pop(circle, None)

@@ -69,10 +69,10 @@ def unit_uids(plan: RecordedPlan) -> frozenset[str]:
 
 
 def _carried_out(records: Iterable[PreemptionRecord], since: datetime) -> list[tuple[datetime, RecordedPlan]]:
-    found = [
+    timed = [
         (at, plan)
         for record in records
         for plan in record.plans
         if plan.mode == PlanMode.ENFORCED and (at := moment_of(plan)) is not None and at >= since
     ]
-    return sorted(found, key=lambda each: each[0])
+    return sorted(timed, key=lambda entry: entry[0])

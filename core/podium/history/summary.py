@@ -75,7 +75,7 @@ class Summary(msgspec.Struct, frozen=True):
     @property
     def plans(self) -> int:
         """Return the number of all plans."""
-        return sum(each.plans for each in self.modes)
+        return sum(mode.plans for mode in self.modes)
 
 
 def summarize(records: Iterable[PreemptionRecord], since: datetime, until: datetime) -> Summary:
@@ -87,7 +87,7 @@ def summarize(records: Iterable[PreemptionRecord], since: datetime, until: datet
             for plan in record.plans
             if plan.mode in tuple(PlanMode) and (at := moment_of(plan)) is not None
         ),
-        key=lambda each: each[0],
+        key=lambda entry: entry[0],
     )
     within = [(at, plan) for at, plan in timed if since <= at <= until]
     plans = [plan for _, plan in within]
@@ -105,8 +105,8 @@ def summarize(records: Iterable[PreemptionRecord], since: datetime, until: datet
     )
 
 
-def _named(each: Identity) -> str:
-    return f"{each.kind} {each.namespace}/{each.name}"
+def _named(workload: Identity) -> str:
+    return f"{workload.kind} {workload.namespace}/{workload.name}"
 
 
 def _amount(plan: RecordedPlan) -> Amount:
@@ -138,15 +138,17 @@ def _shares(parts: Iterable[tuple[RecordedPlan, str, Amount]]) -> tuple[Share, .
 
     It is not known which victims of a failed plan were evicted.
     """
-    found: dict[str, dict[str, Amount]] = {}
+    by_name: dict[str, dict[str, Amount]] = {}
     for plan, name, amount in parts:
         if plan.result == Result.FAILED:
             continue
-        modes = found.setdefault(name, {})
+        modes = by_name.setdefault(name, {})
         had = modes.get(plan.mode, Amount(0, 0))
         modes[plan.mode] = Amount(had.units + amount.units, had.pods + amount.pods)
-    shares = [Share(name, *(_mode_amount(modes, mode) for mode in PlanMode)) for name, modes in found.items()]
-    return tuple(sorted(shares, key=lambda each: (-each.enforced.pods, -each.observed.pods, each.name)))
+    shares = [
+        Share(name, *(_mode_amount(modes, mode) for mode in PlanMode)) for name, modes in by_name.items()
+    ]
+    return tuple(sorted(shares, key=lambda share: (-share.enforced.pods, -share.observed.pods, share.name)))
 
 
 def _mode_amount(modes: Mapping[str, Amount], mode: PlanMode) -> Amount:
@@ -170,4 +172,4 @@ def _cycles(plans: Iterable[tuple[datetime, RecordedPlan]]) -> tuple[Circle, ...
     circles = [
         Circle(tuple(map(_named, circle)), number, written(last)) for circle, number, last in rounds.values()
     ]
-    return tuple(sorted(circles, key=lambda each: (-each.rounds, each.workloads)))
+    return tuple(sorted(circles, key=lambda circle: (-circle.rounds, circle.workloads)))

@@ -268,8 +268,8 @@ class InformerCache:
         kinds = {*self._kinds, Kind.POD_GROUP}
         reads = {name: read for name, read in self._reads.items() if read.kind in kinds}
         now = await discover(self._connection, reads)
-        known = {each.resource for each in self.discovery.served} if self.discovery is not None else None
-        if known is None or not known <= {each.resource for each in now.served}:
+        known = {served.resource for served in self.discovery.served} if self.discovery is not None else None
+        if known is None or not known <= {served.resource for served in now.served}:
             try:
                 await self._connection.get("/readyz")
             except RefusedError as error:
@@ -283,15 +283,15 @@ class InformerCache:
         self.discovery, self._missed = settle(self.discovery, now, self._missed, frozenset(answering))
         if self._missed:
             self._doubted.set()
-        wanted = {
-            each.resource: each
-            for each in self.discovery.served
-            if each.read.kind in self._kinds and self._only(each)
+        followed = {
+            candidate.resource: candidate
+            for candidate in self.discovery.served
+            if candidate.read.kind in self._kinds and self._only(candidate)
         }
-        for resource in [name for name in self._informers if name not in wanted]:
+        for resource in [name for name in self._informers if name not in followed]:
             self._stop(resource).clear()
             self._world.log_event("api went away", {"resource": resource})
-        for resource, served in wanted.items():
+        for resource, served in followed.items():
             known = self._informers.get(resource)
             if known is None or known[0].served != served:
                 self._start(served, self._stop(resource) if known is not None else None, tasks)

@@ -3,7 +3,12 @@
 from typing import Any, NamedTuple
 
 from podium import jsontext
+from podium.errors import PodiumError
 from podium.kube.connection import Connection, get_or_none
+from podium.kube.reflector import EventLogger
+from podium.kube.timeouts import within
+
+_READ_SECONDS = 5.0
 
 
 class DeploymentState(NamedTuple):
@@ -29,3 +34,16 @@ async def read_state(connection: Connection, namespace: str, name: str) -> Deplo
     path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}"
     body = await get_or_none(connection, path)
     return state_of(None if body is None else jsontext.parse(body, dict[str, Any]))
+
+
+async def is_turned_off(
+    connection: Connection, deployment: tuple[str, str] | None, log_event: EventLogger
+) -> bool:
+    """Return whether a Deployment (namespace, name) is off; one that cannot be read, and None, is not."""
+    if deployment is None:
+        return False
+    try:
+        return (await within(_READ_SECONDS, read_state(connection, *deployment))).is_off
+    except (PodiumError, TimeoutError) as error:
+        log_event("deployment not read", {"error": str(error)})
+        return False

@@ -125,7 +125,7 @@ class _Resources(msgspec.Struct):
     resources: list[_Resource] = []
 
 
-_Found = Mapping[tuple[str, str], _Resource]
+_ResourcesByKind = Mapping[tuple[str, str], _Resource]
 
 
 async def server_version(connection: Connection) -> ServerVersion:
@@ -146,22 +146,22 @@ async def discover(connection: Connection, reads: Reads = READS) -> Discovery:
     # Sequential requests give the same error each time if the server answers neither.
     version = await server_version(connection)
     groups = await _decode(connection, "/apis", _Groups)
-    wanted = {group_of(api_version) for api_version, _ in reads}
+    group_names = {group_of(api_version) for api_version, _ in reads}
     served_versions = {group.name: [entry.version for entry in group.versions] for group in groups.groups}
-    api_versions = ["v1"] if "" in wanted else []
+    api_versions = ["v1"] if "" in group_names else []
     api_versions += [
-        f"{group}/{each}"
+        f"{group}/{group_version}"
         for group, versions in served_versions.items()
-        if group in wanted
-        for each in versions
+        if group in group_names
+        for group_version in versions
     ]
-    answers = await asyncio.gather(*(_resources(connection, each) for each in api_versions))
-    found = {
+    answers = await asyncio.gather(*(_resources(connection, api_version) for api_version in api_versions))
+    by_kind = {
         (api_version, resource.kind): resource
         for api_version, resources in zip(api_versions, answers, strict=True)
         for resource in resources
     }
-    return Discovery(version.gitVersion, _served(reads, found), _unread(reads, found))
+    return Discovery(version.gitVersion, _served(reads, by_kind), _unread(reads, by_kind))
 
 
 def settle(
@@ -176,24 +176,26 @@ def settle(
     """
     seen = {served.resource for served in now.served}
     absent = [served for served in (held.served if held is not None else ()) if served.resource not in seen]
-    kept = [each for each in absent if each.resource not in missed or each.resource in answering]
-    unread = {kind: why for kind, why in now.unread.items() if kind not in {each.read.kind for each in kept}}
+    kept = [served for served in absent if served.resource not in missed or served.resource in answering]
+    unread = {
+        kind: why for kind, why in now.unread.items() if kind not in {served.read.kind for served in kept}
+    }
     adopted = Discovery(now.server, _in_order([*now.served, *kept]), unread)
     return adopted, frozenset(served.resource for served in absent)
 
 
 def newest_first(api_version: str) -> tuple[int, int, int]:
     """Return a sort key in Kubernetes' version order: stable, beta, alpha, and the newer first in each."""
-    found = _VERSION.fullmatch(api_version.rpartition("/")[2])
-    if found is None:
+    match = _VERSION.fullmatch(api_version.rpartition("/")[2])
+    if match is None:
         return (1, 0, 0)
-    return (-_STAGES[found[2]], -int(found[1]), -int(found[3] or 0))
+    return (-_STAGES[match[2]], -int(match[1]), -int(match[3] or 0))
 
 
-def _served(reads: Reads, found: _Found) -> list[Served]:
+def _served(reads: Reads, by_kind: _ResourcesByKind) -> list[Served]:
     best: dict[tuple[str, str], Served] = {}
     for (api_version, kind), read in sorted(reads.items(), key=lambda entry: newest_first(entry[0][0])):
-        resource = found.get((api_version, kind))
+        resource = by_kind.get((api_version, kind))
         if resource is not None and "list" in resource.verbs:
             served = Served(api_version, kind, read, resource.name, resource.namespaced)
             best.setdefault((group_of(api_version), kind), served)
@@ -201,17 +203,17 @@ def _served(reads: Reads, found: _Found) -> list[Served]:
 
 
 def _in_order(served: Iterable[Served]) -> list[Served]:
-    return sorted(served, key=lambda each: _ORDER.index(each.read.kind))
+    return sorted(served, key=lambda entry: _ORDER.index(entry.read.kind))
 
 
-def _unread(reads: Reads, found: _Found) -> dict[str, str]:
+def _unread(reads: Reads, by_kind: _ResourcesByKind) -> dict[str, str]:
     """Return the reason for each kind that cannot be read: not served, or served only in other versions."""
     readable: dict[Kind, bool] = {}
     unread: dict[str, str] = {}
     for (api_version, kind), read in reads.items():
         group = group_of(api_version)
-        here = sorted(version for version, name in found if name == kind and group_of(version) == group)
-        readable[read.kind] = readable.get(read.kind, False) or (api_version, kind) in found
+        here = sorted(version for version, name in by_kind if name == kind and group_of(version) == group)
+        readable[read.kind] = readable.get(read.kind, False) or (api_version, kind) in by_kind
         if here and not any((version, kind) in reads for version in here):
             unread[read.kind] = f"{kind} is served only as {', '.join(here)}, which Podium does not read"
     for read_kind, is_readable in readable.items():

@@ -102,8 +102,8 @@ def namespace(kubeconfig: str | None, context: str | None) -> str:
 
 
 def _namespace(context: Any) -> str:
-    found: str = context["context"].get("namespace") or "default"
-    return found
+    chosen: str = context["context"].get("namespace") or "default"
+    return chosen
 
 
 def _files(kubeconfig: str | None) -> str | None:
@@ -138,8 +138,8 @@ def _context(files: str, asked: str | None) -> str | None:
 
     contents = KubeConfigMerger(files).config_files.values()
     if asked is None:
-        return next((each["current-context"] for each in contents if each.get("current-context")), None)
-    there = [each["name"] for content in contents for each in content.get("contexts") or ()]
+        return next((file["current-context"] for file in contents if file.get("current-context")), None)
+    there = [entry["name"] for content in contents for entry in content.get("contexts") or ()]
     if asked not in there:
         raise PodiumError(f"{files}: context {asked} not found; the contexts are: {some(there) or 'none'}")
     return asked
@@ -214,15 +214,15 @@ def _bare(name: str) -> ModuleType:
     assert spec.loader is not None
     module, loader = module_from_spec(spec), spec.loader
 
-    def attribute(wanted: str) -> Any:
+    def attribute(member: str) -> Any:
         """Return a submodule, or an attribute of the package, whose `__init__` runs for that."""
-        if wanted.startswith("__"):
-            raise AttributeError(wanted)
-        if find_spec(f"{name}.{wanted}") is not None:
-            return importlib.import_module(f"{name}.{wanted}")
+        if member.startswith("__"):
+            raise AttributeError(member)
+        if find_spec(f"{name}.{member}") is not None:
+            return importlib.import_module(f"{name}.{member}")
         del vars(module)["__getattr__"]
         loader.exec_module(module)
-        return getattr(module, wanted)
+        return getattr(module, member)
 
     vars(module)["__getattr__"] = attribute
     sys.modules[name] = module

@@ -136,8 +136,8 @@ async def _read(
         if page.unread:
             # Two groups may have the same kind, native and Podium's. The text names each group that cannot be
             # read.
-            others = unread.get(page.served.read.kind)
-            unread[page.served.read.kind] = f"{others}; {page.unread}" if others else page.unread
+            reasons = unread.get(page.served.read.kind)
+            unread[page.served.read.kind] = f"{reasons}; {page.unread}" if reasons else page.unread
         else:
             collector.add_page(page)
     scheduling = any(served.read.type is Schedulable for served in discovery.served)

@@ -72,7 +72,7 @@ def conditions_document(
         "apiVersion": ref.apiVersion,
         "kind": ref.kind,
         "metadata": {"namespace": ref.namespace, "name": ref.name, "uid": uid, **metadata},
-        "status": {"conditions": [condition_value(each) for each in conditions]},
+        "status": {"conditions": [condition_value(condition) for condition in conditions]},
     }
 
 

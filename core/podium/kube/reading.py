@@ -103,18 +103,18 @@ class Reader:
         except Exception as error:  # noqa: BLE001 - any failure concerns this object only
             return Undecodable(identify(raw), cut(one_line(str(error)), _LONGEST_WHY), bytes(raw))
 
-    def recover(self, found: Undecodable, known: Readable | None) -> Readable | None:
+    def recover(self, undecodable: Undecodable, known: Readable | None) -> Readable | None:
         """Return the object to use instead of an undecodable one; `known` is its last known state.
 
         For most kinds this is `known`. For a pod it is the decodable part, with `known` for the other fields,
         so that the pod uses its node from the moment of its binding. A pod that was never decodable and has
         no node uses nothing, and must not be scheduled by a part of its spec.
         """
-        if self.served.read.kind is not Kind.POD or not found.raw:
+        if self.served.read.kind is not Kind.POD or not undecodable.raw:
             return known
         try:
             spare = None if known is None else msgspec.json.encode(known)
-            pod: Pod = lenient.decode(repair(found.raw), self._type, spare)
+            pod: Pod = lenient.decode(repair(undecodable.raw), self._type, spare)
             return self._neutral(pod) if known is not None or pod.spec.nodeName else None
         except Exception:  # noqa: BLE001 - as above: the last known state remains
             return known
@@ -141,8 +141,8 @@ def event(line: bytes) -> WatchEvent:
     r"""Return a decoded watch line; one without `\n` is the beginning of a longer one. Raises WatchError."""
     if not line.endswith(b"\n"):
         return _begun(line)
-    found: WatchEvent = _decode_answer(line, _EVENT)
-    return found
+    watch_event: WatchEvent = _decode_answer(line, _EVENT)
+    return watch_event
 
 
 def identify(raw: bytes | msgspec.Raw) -> ObjectIdentity:
@@ -181,7 +181,7 @@ def repair(text: bytes) -> bytes:
     except UnicodeDecodeError:
         text = text.decode(errors="replace").encode()
     marked = text.replace(_ESCAPED_BACKSLASH, _MARK)
-    whole = _SURROGATE.sub(lambda found: found[0] if found[1] else rb"\ufffd", marked)
+    whole = _SURROGATE.sub(lambda match: match[0] if match[1] else rb"\ufffd", marked)
     return whole.replace(_MARK, _ESCAPED_BACKSLASH)
 
 

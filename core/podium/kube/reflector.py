@@ -166,15 +166,15 @@ class Reflector:
     def _begin_list(self) -> None:
         self._coming, self._coming_undecodable, self._arriving = {}, {}, None
 
-    def _take_object(self, found: Readable | Undecodable) -> None:
+    def _take_object(self, received: Readable | Undecodable) -> None:
         if self._coming is not None:
-            self._come(found)
+            self._come(received)
             return
-        version = _version(found.metadata.resourceVersion)
+        version = _version(received.metadata.resourceVersion)
         if version <= self.version:
             return
-        key = _key(found.metadata)
-        obj = self._resolve(found, self.undecodable)
+        key = _key(received.metadata)
+        obj = self._resolve(received, self.undecodable)
         if obj is None:
             # The known object of this name, if any, was another object.
             self._drop(key)
@@ -222,29 +222,29 @@ class Reflector:
         raise WatchError(text)
 
     def _resolve(
-        self, found: Readable | Undecodable, undecodable: dict[Name, Undecodable]
+        self, received: Readable | Undecodable, undecodable: dict[Name, Undecodable]
     ) -> Readable | None:
         """Return the object to store after a read, and record whether it could be decoded.
 
         None if the object is undecodable and nothing is known about it.
         """
-        key = _key(found.metadata)
-        if not isinstance(found, Undecodable):
+        key = _key(received.metadata)
+        if not isinstance(received, Undecodable):
             undecodable.pop(key, None)
-            return found
+            return received
         self.undecodable_reads += 1
-        undecodable[key] = found._replace(raw=b"")
-        self._name(found)
+        undecodable[key] = received._replace(raw=b"")
+        self._name(received)
         known = self._known.get(key)
-        if known is not None and known.metadata.uid != found.metadata.uid:
+        if known is not None and known.metadata.uid != received.metadata.uid:
             known = None
-        return self._reader.recover(found, known)
+        return self._reader.recover(received, known)
 
-    def _come(self, found: Readable | Undecodable) -> None:
+    def _come(self, received: Readable | Undecodable) -> None:
         """Add one object to the list in progress. An unchanged object keeps the known instance."""
         assert self._coming is not None
-        key = _key(found.metadata)
-        obj = self._resolve(found, self._coming_undecodable)
+        key = _key(received.metadata)
+        obj = self._resolve(received, self._coming_undecodable)
         if obj is None:
             self._coming.pop(key, None)
             return
@@ -256,7 +256,7 @@ class Reflector:
         assert self._coming is not None
         coming, self._coming = self._coming, None
         self.undecodable = self._coming_undecodable
-        self._named &= {_uid(each.metadata) for each in self.undecodable.values()}
+        self._named &= {_uid(entry.metadata) for entry in self.undecodable.values()}
         self._arriving = self._changes(coming, version)
         self.arrive(most)
 
@@ -280,9 +280,9 @@ class Reflector:
         self.version = version
         self.listed, self.needs_list = True, False
 
-    def _name(self, found: Undecodable) -> None:
+    def _name(self, undecodable: Undecodable) -> None:
         """Log an undecodable object once until it is gone."""
-        identity = found.metadata
+        identity = undecodable.metadata
         uid = _uid(identity)
         if uid in self._named:
             return
@@ -294,7 +294,7 @@ class Reflector:
                 "namespace": identity.namespace or "",
                 "name": identity.name or "",
                 "uid": identity.uid or "",
-                "error": found.why,
+                "error": undecodable.why,
             },
         )
 
@@ -321,9 +321,9 @@ def _uid(identity: ObjectIdentity) -> str:
     return identity.uid or "/".join(_key(identity))
 
 
-def _same(one: Readable, other: Readable) -> bool:
+def _same(first: Readable, second: Readable) -> bool:
     """Return whether two reads of one name are the same object in the same version."""
-    return (one.metadata.uid, one.metadata.resourceVersion) == (
-        other.metadata.uid,
-        other.metadata.resourceVersion,
+    return (first.metadata.uid, first.metadata.resourceVersion) == (
+        second.metadata.uid,
+        second.metadata.resourceVersion,
     )

@@ -13,9 +13,10 @@ import msgspec
 from kubecel.goquote import go_quote
 from podium.api.findings import Finding, ObjectRef, Severity
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
-from podium.api.minors import named, served_versions
-from podium.api.reads import COMPOSITE_VERSION, GROUP_READS
+from podium.api.minors import named
+from podium.api.reads import GROUP_READS
 from podium.cluster.reader import ClusterReader
+from podium.minors.minor import COMPOSITE
 from podium.rules import (
     compositegroup,
     metadata,
@@ -26,7 +27,7 @@ from podium.rules import (
     storage,
     workload,
 )
-from podium.rules.context import COMPOSITE, Operation, Profile, Request, RuleContext
+from podium.rules.context import Operation, Profile, Request, RuleContext
 from podium.rules.decoding import WrongTypeError, decode, time_error
 from podium.rules.fields import FieldError, RefusedRequest, RuleRemedy, refusal
 from podium.rules.rule import Rule
@@ -54,7 +55,7 @@ UNKNOWN_FIELD = RuleRemedy(
 NOT_SERVED = refusal(
     "version-not-served",
     title="API that this server does not serve",
-    why="v1alpha2 is in Kubernetes 1.36 only, v1alpha3 and v1beta1 are in 1.37; "
+    why="v1alpha2 is in Kubernetes 1.36 only, v1alpha3 and v1beta1 are in 1.37 and 1.38; "
     "scheduling.podium.dev needs Podium.",
     source="Kubernetes API server: discovery",
     fix="Convert the object with `podium convert`, or choose another --kubernetes or --rules.",
@@ -77,22 +78,22 @@ class KindRules(Protocol):
     NAMESPACED: bool
     HAS_STATUS: bool
 
-    def shape(self, version: str, /) -> StructSchema:
-        """Return the table of one version."""
+    def shape(self, context: RuleContext, /) -> StructSchema:
+        """Return the table of the context's version."""
 
-    def default(self, document: Document, version: str, gates: frozenset[str], /) -> None:
+    def default(self, context: RuleContext, document: Document, /) -> None:
         """Set the defaults of decoding."""
 
-    def mutate(self, case: RuleContext, new: Document, old: Document | None, /) -> None:
+    def mutate(self, context: RuleContext, new: Document, old: Document | None, /) -> None:
         """Apply the changes of mutating plugins."""
 
-    def prepare(self, case: RuleContext, new: Document, old: Document | None, /) -> None:
+    def prepare(self, context: RuleContext, new: Document, old: Document | None, /) -> None:
         """Apply the changes of the strategy before validation."""
 
-    def check(self, case: RuleContext, new: Document, old: Document | None, /) -> list[FieldError]:
+    def check(self, context: RuleContext, new: Document, old: Document | None, /) -> list[FieldError]:
         """Return the errors of everything except the metadata."""
 
-    def judge(self, case: RuleContext, new: Document, old: Document | None, /) -> None:
+    def judge(self, context: RuleContext, new: Document, old: Document | None, /) -> None:
         """Apply the checks of validating plugins. Raises Refused."""
 
 
@@ -148,42 +149,44 @@ def review(request: Request, view: ClusterReader, profile: Profile) -> Verdict:
     """
     assert has_rules(request.object), "not a kind that admission has rules for"
     rules = KINDS[request.object["kind"]]
-    case = RuleContext(request, view, profile, reference(request.object, rules), rules.PLURAL)
+    context = RuleContext(request, view, profile, reference(request.object, rules), rules.PLURAL)
     try:
-        admitted = _admit(case, rules)
+        admitted = _admit(context, rules)
     except RefusedRequest as error:
-        return refused(case, error)
-    return allowed(case, _shown(case, admitted), spec_patch(request.object, case.changes, case.appended))
-
-
-def allowed(case: RuleContext, admitted: dict[str, Any] | None, patch: list[dict[str, Any]]) -> Verdict:
-    """Return the verdict on a write that no rule refused."""
-    return Verdict(
-        allowed=True,
-        code=200 if case.update else 201,
-        reason="",
-        message="",
-        warnings=case.warnings,
-        findings=case.findings,
-        admitted=admitted,
-        patch=patch,
-        awaits=tuple(case.awaits),
+        return refused(context, error)
+    return allowed(
+        context, _shown(context, admitted), spec_patch(request.object, context.changes, context.appended)
     )
 
 
-def refused(case: RuleContext, error: RefusedRequest) -> Verdict:
+def allowed(context: RuleContext, admitted: dict[str, Any] | None, patch: list[dict[str, Any]]) -> Verdict:
+    """Return the verdict on a write that no rule refused."""
+    return Verdict(
+        allowed=True,
+        code=200 if context.update else 201,
+        reason="",
+        message="",
+        warnings=context.warnings,
+        findings=context.findings,
+        admitted=admitted,
+        patch=patch,
+        awaits=tuple(context.awaits),
+    )
+
+
+def refused(context: RuleContext, error: RefusedRequest) -> Verdict:
     """Return the verdict on a refused write."""
     return Verdict(
         allowed=False,
         code=error.code,
         reason=error.reason,
         message=error.message,
-        warnings=case.warnings,
-        findings=case.findings + error.findings,
+        warnings=context.warnings,
+        findings=context.findings + error.findings,
         admitted=None,
         patch=[],
         causes=error.findings,
-        awaits=tuple(case.awaits),
+        awaits=tuple(context.awaits),
     )
 
 
@@ -196,34 +199,34 @@ def reference(document: Mapping[str, Any], rules: KindRules) -> ObjectRef:
     return ObjectRef(document["apiVersion"], document["kind"], str(namespace), str(name))
 
 
-def _admit(case: RuleContext, rules: KindRules) -> Document:
-    _check_served(case, rules)
+def _admit(context: RuleContext, rules: KindRules) -> Document:
+    _check_served(context, rules)
     unknown: list[str] = []
-    new = canonical(case, rules, case.request.object, unknown)
+    new = canonical(context, rules, context.request.object, unknown)
     for path in unknown:
-        case.warnings.append(f"unknown field {go_quote(path)}")
-        case.add_finding(UNKNOWN_FIELD, path, _unknown(path))
-    old = stored(case, rules) if case.update else None
+        context.warnings.append(f"unknown field {go_quote(path)}")
+        context.add_finding(UNKNOWN_FIELD, path, _unknown(path))
+    old = stored(context, rules) if context.update else None
     meta = new["metadata"]
     if old is None:
         metadata.reset_on_create(meta)
     else:
-        storage.check_uid(case, meta, old["metadata"])
-    if not case.status:
-        if case.own_rules:
-            podiumchecks.mutate(case, new, old)
-        rules.mutate(case, new, old)
+        storage.check_uid(context, meta, old["metadata"])
+    if not context.status:
+        if context.own_rules:
+            podiumchecks.mutate(context, new, old)
+        rules.mutate(context, new, old)
     if old is not None:
-        storage.check_revision(case, meta, old["metadata"])
+        storage.check_revision(context, meta, old["metadata"])
         metadata.reset_on_update(meta, old["metadata"])
-    case.name = meta.get("name") or generated_name(meta)
-    rules.prepare(case, new, old)
-    _validate(case, rules, new, old)
-    rules.judge(case, new, old)
-    if case.own_rules:
-        podiumchecks.judge(case, new, old)
+    context.name = meta.get("name") or generated_name(meta)
+    rules.prepare(context, new, old)
+    _validate(context, rules, new, old)
+    rules.judge(context, new, old)
+    if context.own_rules:
+        podiumchecks.judge(context, new, old)
     if old is None:
-        storage.check_free(case, meta)
+        storage.check_free(context, meta)
     return new
 
 
@@ -235,56 +238,59 @@ def _unknown(path: str) -> str:
     return dropped
 
 
-def _check_served(case: RuleContext, rules: KindRules) -> None:
-    ref, kubernetes = case.ref, case.profile.kubernetes
+def _check_served(context: RuleContext, rules: KindRules) -> None:
+    ref, kubernetes = context.ref, context.profile.kubernetes
     if ref.group == PODIUM_GROUP:
-        served = case.own_rules and (ref.apiVersion, ref.kind) in GROUP_READS
+        served = context.own_rules and (ref.apiVersion, ref.kind) in GROUP_READS
     elif ref.kind in ("PodGroup", "Workload"):
-        served = case.profile.workload_api and case.version in served_versions(case.minor)
+        served = context.profile.workload_api and context.version in context.minor.versions(ref.kind)
     elif ref.kind == "CompositePodGroup":
-        _check_composite(case)
+        _check_composite(context)
         served = True
-    elif ref.kind == "PriorityClass" and case.version != "v1":
+    elif ref.kind == "PriorityClass" and context.version != "v1":
         message = f'no matches for kind "PriorityClass" in version "{ref.apiVersion}"'
-        raise case.refuse(404, "NotFound", message, _CLASS_NOT_SERVED, field="apiVersion", message=message)
+        raise context.refuse(404, "NotFound", message, _CLASS_NOT_SERVED, field="apiVersion", message=message)
     else:
         served = True
-    if not served or (case.request.subresource and not (case.status and rules.HAS_STATUS)):
-        what = f"{ref.apiVersion} {case.plural}"
-        path = f"{what}/{case.request.subresource}" if case.request.subresource else what
+    if not served or (context.request.subresource and not (context.status and rules.HAS_STATUS)):
+        resource = f"{ref.apiVersion} {context.plural}"
+        path = f"{resource}/{context.request.subresource}" if context.request.subresource else resource
         message = f"{path} is not served by Kubernetes {kubernetes} in this configuration"
         text = "the server could not find the requested resource"
-        raise case.refuse(404, "NotFound", text, NOT_SERVED, field="apiVersion", message=message)
+        raise context.refuse(404, "NotFound", text, NOT_SERVED, field="apiVersion", message=message)
 
 
-def _check_composite(case: RuleContext) -> None:
-    gated = COMPOSITE in case.profile.gates and case.profile.workload_api
-    if case.minor >= 37 and case.ref.apiVersion == COMPOSITE_VERSION and gated:
+def _check_composite(context: RuleContext) -> None:
+    served = context.minor.versions(context.ref.kind)
+    on = COMPOSITE in context.profile.gates and context.profile.workload_api
+    if on and context.version in served:
         return
-    kubernetes = named(case.minor)
+    kubernetes = named(context.minor.number)
     text = "the server could not find the requested resource"
-    message = f"{case.ref.apiVersion} {case.plural} is not served by Kubernetes {kubernetes}"
-    if case.minor >= 37:
-        message += f" unless it is {COMPOSITE_VERSION} and the gate {COMPOSITE} is on"
-    raise case.refuse(404, "NotFound", text, _COMPOSITE_NOT_SERVED, field="apiVersion", message=message)
+    message = f"{context.ref.apiVersion} {context.plural} is not served by Kubernetes {kubernetes}"
+    if served:
+        versions = " or ".join(f"{NATIVE_GROUP}/{version}" for version in served)
+        message += f" unless it is {versions} and the gate {COMPOSITE} is on"
+    raise context.refuse(404, "NotFound", text, _COMPOSITE_NOT_SERVED, field="apiVersion", message=message)
 
 
-def canonical(case: RuleContext, rules: KindRules, raw: dict[str, Any], unknown: list[str]) -> Document:
+def canonical(context: RuleContext, rules: KindRules, raw: dict[str, Any], unknown: list[str]) -> Document:
     """Return the canonical form of a document, with the defaults of decoding and the namespace set.
 
     Raises Refused (400) for a value of a wrong type.
     """
     try:
-        document = decode(rules.shape(case.version), raw, unknown)
+        document = decode(rules.shape(context), raw, unknown)
     except WrongTypeError as first:
         # Go keeps the first type mismatch and continues, but a time that does not parse ends decoding at
         # once.
-        error = time_error(rules.shape(case.version), raw) or first
-        kind = case.ref.kind
-        text = f'{kind} in version "{case.version}" cannot be handled as a {kind}: {error}'
-        raise case.refuse(400, "BadRequest", text, WRONG_TYPE, field=error.path, message=str(error)) from None
-    # Only native decoding has defaults that depend on a gate.
-    rules.default(document, case.version, case.write.gates if case.native else frozenset())
+        error = time_error(rules.shape(context), raw) or first
+        kind = context.ref.kind
+        text = f'{kind} in version "{context.version}" cannot be handled as a {kind}: {error}'
+        raise context.refuse(
+            400, "BadRequest", text, WRONG_TYPE, field=error.path, message=str(error)
+        ) from None
+    rules.default(context, document)
     if rules.NAMESPACED:
         document["metadata"].setdefault("namespace", "default")
     else:
@@ -292,24 +298,28 @@ def canonical(case: RuleContext, rules: KindRules, raw: dict[str, Any], unknown:
     return document
 
 
-def stored(case: RuleContext, rules: KindRules) -> Document:
+def stored(context: RuleContext, rules: KindRules) -> Document:
     """Return the canonical form of the stored object of an update. Raises Refused if there is none."""
-    if case.request.old is None:
-        raise storage.not_found(case)
-    return canonical(case, rules, case.request.old, [])
+    if context.request.old is None:
+        raise storage.not_found(context)
+    return canonical(context, rules, context.request.old, [])
 
 
-def _validate(case: RuleContext, rules: KindRules, new: Document, old: Document | None) -> None:
+def _validate(context: RuleContext, rules: KindRules, new: Document, old: Document | None) -> None:
     meta = new["metadata"]
     if old is None:
-        errors = metadata.check_create(meta, case.name, namespaced=rules.NAMESPACED, minor=case.minor)
+        errors = metadata.check_create(meta, context.name, namespaced=rules.NAMESPACED, minor=context.minor)
     else:
-        errors = metadata.check_update(meta, old["metadata"], namespaced=rules.NAMESPACED, minor=case.minor)
-    if case.own_rules:
-        errors += podiumchecks.check(case, new)
-    errors += rules.check(case, new, old)
+        errors = metadata.check_update(
+            meta, old["metadata"], namespaced=rules.NAMESPACED, minor=context.minor
+        )
+    if context.native and context.minor.declared_fields:
+        errors = metadata.declare(errors)
+    if context.own_rules:
+        errors += podiumchecks.check(context, new)
+    errors += rules.check(context, new, old)
     if errors:
-        raise case.invalid(errors)
+        raise context.invalid(sorted(errors, key=lambda error: error.declared))
 
 
 def generated_name(meta: Document) -> str:
@@ -318,7 +328,7 @@ def generated_name(meta: Document) -> str:
     return f"{base}{GENERATED_SUFFIX}" if base else ""
 
 
-def _shown(case: RuleContext, admitted: Document) -> dict[str, Any]:
+def _shown(context: RuleContext, admitted: Document) -> dict[str, Any]:
     """Return the stored form for readers: identity first, without fields that only the server sets.
 
     A custom resource has no nulls and no empty status; a built-in one shows what Go's JSON always writes.
@@ -329,9 +339,9 @@ def _shown(case: RuleContext, admitted: Document) -> dict[str, Any]:
         for field in metadata.OBJECT_META.fields
         if field.name in meta and field.name not in metadata.SERVER_MADE
     }
-    head = {"apiVersion": case.ref.apiVersion, "kind": case.ref.kind}
+    head = {"apiVersion": context.ref.apiVersion, "kind": context.ref.kind}
     shown = {**head, **{name: value for name, value in admitted.items() if name not in head}}
-    if not case.native:
+    if not context.native:
         shown = _without_nulls(shown)
         if not shown.get("status", True):
             del shown["status"]

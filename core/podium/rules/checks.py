@@ -50,8 +50,8 @@ def no_set_no_unset(cause: RuleRemedy) -> FieldCheck:
     def check(path: str, new: Any, old: Any, write: WriteContext) -> Errors:
         if not write.update or (new is None) == (old is None):
             return None
-        what = "field cannot be set once created" if old is None else "field cannot be cleared once set"
-        return [fields.invalid(cause, path, None, what)]
+        message = "field cannot be set once created" if old is None else "field cannot be cleared once set"
+        return [fields.invalid(cause, path, None, message)]
 
     return FieldCheck(check, Fact.SET_ONCE)
 
@@ -123,6 +123,19 @@ def union(cause: RuleRemedy, *members: str) -> FieldCheck:
     return FieldCheck(check, Fact.MEMBERS, members)
 
 
+def dependent(cause: RuleRemedy, name: str, needed: str) -> FieldCheck:
+    """Return a check that requires `needed` beside `name`; on update only if one of them was set or unset."""
+
+    def check(path: str, new: Any, old: Any, write: WriteContext) -> Errors:
+        if new.get(name) is None or new.get(needed) is not None:
+            return None
+        if write.update and old.get(name) is not None and old.get(needed) is None:
+            return None
+        return [fields.required(cause, f"{path}.{needed}", f"must be set when {name} is set")]
+
+    return FieldCheck(check)
+
+
 def enumeration(cause: RuleRemedy, *values: str) -> FieldCheck:
     """Return a check that requires one of the values; the message lists them in byte order."""
     supported = sorted(values)
@@ -135,11 +148,18 @@ def enumeration(cause: RuleRemedy, *values: str) -> FieldCheck:
 
 def at_least_one(cause: RuleRemedy) -> FieldCheck:
     """Return a check that requires at least one."""
+    return FieldCheck(minimum(cause, 1).run, Fact.AT_LEAST_ONE)
+
+
+def minimum(cause: RuleRemedy, limit: int) -> FieldCheck:
+    """Return a check that requires at least `limit`."""
 
     def check(path: str, new: Any, _old: Any, _write: WriteContext) -> Errors:
-        return None if new >= 1 else [fields.invalid(cause, path, new, "must be greater than or equal to 1")]
+        if new >= limit:
+            return None
+        return [fields.invalid(cause, path, new, f"must be greater than or equal to {limit}")]
 
-    return FieldCheck(check, Fact.AT_LEAST_ONE)
+    return FieldCheck(check)
 
 
 def maximum(cause: RuleRemedy, limit: int) -> FieldCheck:

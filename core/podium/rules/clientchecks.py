@@ -12,9 +12,10 @@ import msgspec
 
 from kubecel.goquote import go_quote
 from podium.api.findings import Finding, ObjectRef
-from podium.api.foreign import OWNERS
+from podium.api.podkinds.table import LISTED_KINDS
 from podium.rules import required
 from podium.rules.admission import NOT_SERVED, UNKNOWN_FIELD, Verdict
+from podium.rules.context import Operation, Profile
 from podium.rules.fields import refusal
 from podium.rules.specs import fields_of, specs
 from podium.rules.storage import EXISTS
@@ -76,10 +77,10 @@ def removed(ref: ObjectRef) -> Verdict:
 def with_unknown_fields(verdict: Verdict, document: Mapping[str, Any], ref: ObjectRef, minor: int) -> Verdict:
     """Return a verdict with findings on the unknown fields of a pod's spec, or of an owner's."""
     unknown = list(unknown_fields(document, minor))
-    warnings = [f"unknown field {go_quote(each.path)}{each.hint}" for each in unknown]
+    warnings = [f"unknown field {go_quote(field.path)}{field.hint}" for field in unknown]
     findings = [
-        UNKNOWN_FIELD.rule.finding(ref, each.path, f"{_DROPPED}{each.hint}", UNKNOWN_FIELD.fix)
-        for each in unknown
+        UNKNOWN_FIELD.rule.finding(ref, field.path, f"{_DROPPED}{field.hint}", UNKNOWN_FIELD.fix)
+        for field in unknown
     ]
     return msgspec.structs.replace(
         verdict, warnings=verdict.warnings + warnings, findings=verdict.findings + findings
@@ -87,20 +88,25 @@ def with_unknown_fields(verdict: Verdict, document: Mapping[str, Any], ref: Obje
 
 
 def with_required_fields(
-    verdict: Verdict, document: Mapping[str, Any], ref: ObjectRef, minor: int
+    verdict: Verdict,
+    document: Mapping[str, Any],
+    ref: ObjectRef,
+    profile: Profile,
+    operation: Operation,
 ) -> Verdict:
     """Return the verdict of the server's validation, which requires fields that no rule of Podium reads.
 
     A refusal that comes before validation keeps its code and message.
     """
-    errors = required.missing(document, minor)
+    gates = profile.gates if operation is Operation.CREATE else None
+    errors = required.missing(document, profile.minor, gates)
     if not errors or verdict.code in _BEFORE_FIELDS:
         return verdict
     findings = [error.finding(ref) for error in errors]
-    if not (verdict.allowed or verdict.code == _INVALID or OWNERS.get((ref.apiVersion, ref.kind))):
+    if not (verdict.allowed or verdict.code == _INVALID or LISTED_KINDS.get((ref.apiVersion, ref.kind))):
         return msgspec.structs.replace(verdict, findings=verdict.findings + findings)
-    found = [f"{cause.field}: {cause.message}" for cause in verdict.causes] + [str(error) for error in errors]
-    listed = found[0] if len(found) == 1 else f"[{', '.join(found)}]"
+    texts = [f"{cause.field}: {cause.message}" for cause in verdict.causes] + [str(error) for error in errors]
+    listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     kind = f"{ref.kind}.{ref.group}" if ref.group else ref.kind
     message = f"{kind} {go_quote(ref.name)} is invalid: {listed}"
     return _refused(verdict, _INVALID, "Invalid", message, *findings)
@@ -116,13 +122,13 @@ def unknown_fields(document: Mapping[str, Any], minor: int) -> Iterator[UnknownF
 
 def strict(verdict: Verdict, ref: ObjectRef) -> Verdict:
     """Return the verdict of field validation `Strict`, which kubectl uses: unknown fields are refused."""
-    unknown = [each.field for each in verdict.findings if each.rule == UNKNOWN_FIELD.rule.id]
+    unknown = [finding.field for finding in verdict.findings if finding.rule == UNKNOWN_FIELD.rule.id]
     if not unknown or verdict.code in _BEFORE_FIELDS:
         return verdict
     version = ref.apiVersion.rpartition("/")[2]
     errors = ", ".join(f"unknown field {go_quote(field)}" for field in unknown)
-    what = f'{ref.kind} in version "{version}" cannot be handled as a {ref.kind}'
-    return _refused(verdict, 400, "BadRequest", f"{what}: strict decoding error: {errors}")
+    message = f'{ref.kind} in version "{version}" cannot be handled as a {ref.kind}'
+    return _refused(verdict, 400, "BadRequest", f"{message}: strict decoding error: {errors}")
 
 
 def absent_namespace(verdict: Verdict, ref: ObjectRef) -> Verdict:
@@ -134,7 +140,7 @@ def absent_namespace(verdict: Verdict, ref: ObjectRef) -> Verdict:
 
 def taken(verdict: Verdict, ref: ObjectRef) -> Verdict:
     """Return the refusal of an owner of pods whose name is taken."""
-    resource = f"{OWNERS[ref.apiVersion, ref.kind].plural}.{ref.group}"
+    resource = f"{LISTED_KINDS[ref.apiVersion, ref.kind].plural}.{ref.group}"
     message = f"{resource} {go_quote(ref.name)} already exists"
     finding = EXISTS.rule.finding(ref, "metadata.name", message, EXISTS.fix)
     return _refused(verdict, 409, "AlreadyExists", message, finding)

@@ -1,23 +1,26 @@
 """CompositePodGroup: its table, the admission steps around it, and its status.
 
-Kubernetes 1.37 serves the kind in v1alpha3 behind an alpha gate, and Podium in v1beta1 of its own group. Its
-whole policy is immutable, where a PodGroup may change minCount.
+Kubernetes 1.37 serves the kind in v1alpha3, 1.38 in v1beta1 too, and both behind a gate. Podium has it in
+v1beta1 of its own group. In 1.37 the whole policy is immutable, where a PodGroup may change minCount. From
+1.38 on minGroupCount may change.
 """
 
+from podium.minors.minor import GroupApi
+from podium.rules import metadata
 from podium.rules.checks import immutable, required_pointer
-from podium.rules.conditions import CONDITION_TABLE, check_conditions
+from podium.rules.conditions import check_conditions, condition_list
 from podium.rules.context import RuleContext
-from podium.rules.decoding import objects
 from podium.rules.fields import FieldError, RuleRemedy, refusal
 from podium.rules.grouppriority import set_priority
 from podium.rules.groupspec import (
-    NEWER,
+    NEWER_APIS,
     TEMPLATE_REF,
     group_fields,
     kind_shape,
     parent,
     prepare_group,
     set_defaults,
+    whole_without_gang,
     workload_reference,
 )
 from podium.rules.schema import Document, StructSchema, optional, validate
@@ -25,6 +28,8 @@ from podium.rules.schema import Document, StructSchema, optional, validate
 PLURAL = "compositepodgroups"
 NAMESPACED = True
 HAS_STATUS = True
+# A finalizer that kube-apiserver sets from 1.38 on: the group stays while it has children.
+PROTECTION_FINALIZER = "scheduling.k8s.io/compositepodgroup-protection"
 
 FIXED = refusal(
     "composite-group-immutable",
@@ -37,53 +42,56 @@ RULES = (FIXED.rule,)
 _TEMPLATE_MISSING = RuleRemedy(TEMPLATE_REF.rule, "Set the names of a Workload and of its template.")
 
 
-def _spec(version: str) -> StructSchema:
+def _spec(api: GroupApi) -> StructSchema:
     fixed = immutable(FIXED)
     return StructSchema(
         "CompositePodGroupSpec",
         (
             parent((fixed, optional)),
-            workload_reference(version, (fixed, required_pointer(_TEMPLATE_MISSING)), always=True),
-            *group_fields(version, FIXED, composite=True),
+            workload_reference(api.version, (fixed, required_pointer(_TEMPLATE_MISSING)), always=True),
+            *group_fields(api, FIXED, composite=True),
         ),
         description="The desired state of the composite group; fixed once created.",
     )
 
 
-SPECS = {version: _spec(version) for version in NEWER}
-STATUS = StructSchema(
-    "CompositePodGroupStatus", (objects("conditions", CONDITION_TABLE, "v1.Condition", stops=(optional,)),)
-)
-SHAPES = {version: kind_shape("CompositePodGroup", version, SPECS[version], STATUS) for version in NEWER}
+SPECS = {api: _spec(api) for api in NEWER_APIS}
+STATUSES = {api: StructSchema("CompositePodGroupStatus", (condition_list(api),)) for api in NEWER_APIS}
+SHAPES = {api: kind_shape("CompositePodGroup", api.version, SPECS[api], STATUSES[api]) for api in NEWER_APIS}
 
 
-def shape(version: str) -> StructSchema:
-    """Return the table of one version."""
-    return SHAPES[version]
+def shape(context: RuleContext) -> StructSchema:
+    """Return the table of the context's version."""
+    return SHAPES[context.api]
 
 
-def default(document: Document, version: str, gates: frozenset[str]) -> None:
+def default(context: RuleContext, document: Document) -> None:
     """Set the defaults of decoding."""
-    set_defaults(SPECS[version], document["spec"], gates)
+    set_defaults(context, SPECS[context.api], document["spec"])
 
 
-def mutate(case: RuleContext, new: Document, old: Document | None) -> None:
-    """Apply the Priority plugin to a new composite group."""
-    if old is None:
-        set_priority(case, new, has_policy=True)
+def mutate(context: RuleContext, new: Document, old: Document | None) -> None:
+    """Apply the Priority plugin to a new composite group, and add the finalizer of PodGroupProtection."""
+    if old is not None:
+        return
+    set_priority(context, new)
+    if context.native and context.minor.composite_finalizer:
+        metadata.add_finalizer(new["metadata"], PROTECTION_FINALIZER)
 
 
-def prepare(case: RuleContext, new: Document, old: Document | None) -> None:
+def prepare(context: RuleContext, new: Document, old: Document | None) -> None:
     """Apply the strategy of a group."""
-    prepare_group(case, SPECS[case.version], new, old)
+    prepare_group(context, SPECS[context.api], new, old)
 
 
-def check(case: RuleContext, new: Document, old: Document | None) -> list[FieldError]:
+def check(context: RuleContext, new: Document, old: Document | None) -> list[FieldError]:
     """Return errors in the part that a client may change: spec, or status."""
-    if case.status and old is not None:
-        return check_conditions(new["status"].get("conditions", ()), case.minor)
+    if context.status and old is not None:
+        errors = check_conditions(context, new["status"])
+        return errors + validate(STATUSES[context.api], "status", new["status"], old["status"], context.write)
     spec = None if old is None else old["spec"]
-    return validate(SPECS[case.version], "spec", new["spec"], spec, case.write)
+    errors = whole_without_gang(context.api, new["spec"], "spec") if old is None else []
+    return errors + validate(SPECS[context.api], "spec", new["spec"], spec, context.write)
 
 
 def judge(_case: RuleContext, _new: Document, _old: Document | None) -> None:

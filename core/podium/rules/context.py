@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -9,19 +10,15 @@ import msgspec
 from kubecel.goquote import go_quote
 from podium.api.findings import Finding, ObjectRef, Severity
 from podium.api.groups import PODIUM_GROUP
-from podium.api.minors import minor_of
+from podium.api.minors import group_api, group_minor, minor_of
 from podium.api.priority import Resolved, resolve
 from podium.cluster.reader import ClusterReader
+from podium.minors.minor import CLAIMS, COMPOSITE, GROUP_POLICY, TOPOLOGY, GroupApi, Minor
 from podium.rules.fields import FieldError, RefusedRequest, RuleRemedy
 from podium.rules.policy import Policy
 from podium.rules.rule import Rule
 from podium.rules.schema import Document, WriteContext
 
-# Upstream's feature gates for fields; all are off by default in the supported servers.
-TOPOLOGY = "TopologyAwareWorkloadScheduling"
-CLAIMS = "DRAWorkloadResourceClaims"
-GROUP_POLICY = "PodGroupPreemptionPolicy"
-COMPOSITE = "CompositePodGroup"
 # The gates that change a verdict, beside those of the API itself.
 GATES = (TOPOLOGY, CLAIMS, GROUP_POLICY, COMPOSITE)
 # Podium's own resources have no gates: their schema stores all of these fields.
@@ -62,7 +59,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
-    """The server: `kubernetes` is 1.36, 1.37 or the planned 1.38.
+    """The server: `kubernetes` is 1.36, 1.37 or 1.38.
 
     `rules` is upstream (only the server's) or podium. `workload_api` says whether the native Workload API is
     served (its gates are on), and `gates` which of its other gates are on.
@@ -95,6 +92,7 @@ class RuleContext:
         # The object's name in refusals. Before validation the server completes a generateName.
         self.name = ref.name or "Unknown"
         self.group, _, self.version = ref.apiVersion.rpartition("/")
+        self.minor: Minor = group_minor(profile.minor)
         self.native = self.group != PODIUM_GROUP
         self.plural = plural
         self.update = request.operation is Operation.UPDATE
@@ -107,10 +105,10 @@ class RuleContext:
         # Missing objects that a rule looked for and that may appear soon: `PriorityClass gold`.
         self.awaits: list[str] = []
 
-    @property
-    def minor(self) -> int:
-        """Return the minor version of Kubernetes."""
-        return self.profile.minor
+    @cached_property
+    def api(self) -> GroupApi:
+        """Return the row of the object's version, which must be one of the group kinds."""
+        return group_api(self.ref.apiVersion, self.profile.minor)
 
     @property
     def kind(self) -> str:
@@ -148,18 +146,18 @@ class RuleContext:
 
     def seek_class(self, name: str) -> Resolved | None:
         """Return a class resolved as in the Priority plugin (empty: the default), or None and await it."""
-        found = resolve(self.view.classes, name)
-        if found is None:
+        resolved = resolve(self.view.classes, name)
+        if resolved is None:
             self.awaits.append(f"PriorityClass {name}")
-        return found
+        return resolved
 
     def resolve_class(self, name: str, unknown: RuleRemedy) -> Resolved:
         """Return a resolved class. Raises Refused if there is no class of this name."""
-        found = self.seek_class(name)
-        if found is None:
+        resolved = self.seek_class(name)
+        if resolved is None:
             message = f"no PriorityClass with name {name} was found"
             raise self.forbid(unknown, "spec.priorityClassName", message)
-        return found
+        return resolved
 
     def forbid(self, cause: RuleRemedy, field: str, message: str) -> RefusedRequest:
         """Return the 403 of an admission plugin."""

@@ -16,10 +16,10 @@ from podium.rules.schema import Document, Field, StructSchema
 class WrongTypeError(Exception):
     """A value that Go could not decode: the text after `cannot be handled as a KIND: `, and its path."""
 
-    def __init__(self, found: str, wanted: str, message: str = "") -> None:
-        super().__init__(found)
-        self.found = found
-        self.wanted = wanted
+    def __init__(self, value: str, go_type: str, message: str = "") -> None:
+        super().__init__(value)
+        self.value = value
+        self.go_type = go_type
         self.message = message
         self.struct = ""
         self.path = ""
@@ -35,7 +35,7 @@ class WrongTypeError(Exception):
         """Return the text of encoding/json; its path has no indices."""
         where = re.sub(r"\[\d+\]", "", self.path)
         into = f"Go struct field {self.struct}.{where} of type" if where else "Go value of type"
-        return self.message or f"json: cannot unmarshal {self.found} into {into} {self.wanted}"
+        return self.message or f"json: cannot unmarshal {self.value} into {into} {self.go_type}"
 
 
 def decode(shape: StructSchema, raw: Mapping[str, Any], unknown: list[str]) -> Document:
@@ -104,9 +104,9 @@ def time_error(shape: StructSchema, raw: Any) -> WrongTypeError | None:
             except WrongTypeError as error:
                 return error.within(shape.go, name)
         elif field.shape is not None:
-            found = _time_error_within(field.shape, value, many=field.many)
-            if found is not None:
-                return found.within(shape.go, name)
+            problem = _time_error_within(field.shape, value, many=field.many)
+            if problem is not None:
+                return problem.within(shape.go, name)
     return None
 
 
@@ -114,9 +114,9 @@ def _time_error_within(shape: StructSchema, value: Any, *, many: bool) -> WrongT
     if not many:
         return time_error(shape, value)
     for index, item in enumerate(value if type(value) is list else ()):
-        found = time_error(shape, item)
-        if found is not None:
-            return found.within("", f"[{index}]")
+        problem = time_error(shape, item)
+        if problem is not None:
+            return problem.within("", f"[{index}]")
     return None
 
 

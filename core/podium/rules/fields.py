@@ -27,11 +27,15 @@ def refusal(rule_id: str, *, title: str, why: str, source: str, fix: str) -> Rul
 
 
 class FieldError(NamedTuple):
-    """An error on a field; `body` is the text after `field: `."""
+    """An error on a field; `body` is the text after `field: `.
+
+    The server lists the errors of declarative rules (`declared`) after those of its code.
+    """
 
     cause: RuleRemedy
     field: str
     body: str
+    declared: bool = False
 
     def __str__(self) -> str:
         """Return the error as in a Status message."""
@@ -61,6 +65,11 @@ def required(cause: RuleRemedy, field: str, detail: str = "") -> FieldError:
 def invalid(cause: RuleRemedy, field: str, value: Any, detail: str) -> FieldError:
     """Return the error for a malformed value; `value` is the value that Go would render, None for nil."""
     return FieldError(cause, field, f"Invalid value: {go_value(value)}: {detail}")
+
+
+def invalid_field(cause: RuleRemedy, field: str, detail: str) -> FieldError:
+    """Return the error for a field whose value Go does not render."""
+    return FieldError(cause, field, f"Invalid value: {detail}")
 
 
 def unsupported(cause: RuleRemedy, field: str, value: str, supported: Sequence[str]) -> FieldError:

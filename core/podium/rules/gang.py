@@ -48,21 +48,21 @@ WITHOUT_OWNER = OwnRule(
 _LABEL_PATH = f"/metadata/labels/{GROUP_LABEL.replace('/', '~1')}"
 
 
-def join(case: RuleContext, new: Document, *, scheduled: bool) -> list[dict[str, Any]]:
+def join(context: RuleContext, new: Document, *, scheduled: bool) -> list[dict[str, Any]]:
     """Return the operations that label a pod with its gang's group; its scheduler is a change of spec.
 
     The list is empty for a pod that does not ask or has a group. Raises Refused if the rule's level refuses
     pods that ask without an owner that makes gangs.
     """
-    if case.ref.kind != "Pod" or case.update or not asks(new) or group_key(case, new) is not None:
+    if context.ref.kind != "Pod" or context.update or not asks(new) or group_key(context, new) is not None:
         return []
     gang = autogroups.gang_of(Pod(metadata=msgspec.convert(new["metadata"], ObjectMeta)))
     if gang is None:
         message = "no Job, JobSet or LeaderWorkerSet created this pod, so it joins no group"
-        breach(case, WITHOUT_OWNER, f"metadata.labels[{autogroups.AUTO_LABEL}]", message)
+        breach(context, WITHOUT_OWNER, f"metadata.labels[{autogroups.AUTO_LABEL}]", message)
         return []
     if scheduled and new["spec"].get("schedulerName") in (None, "", DEFAULT_SCHEDULER):
-        case.set(new, "schedulerName", PODIUM_SCHEDULER)
+        context.set(new, "schedulerName", PODIUM_SCHEDULER)
     # The pod has labels, because it asks by label.
     return [{"op": "add", "path": _LABEL_PATH, "value": gang.group_name}]
 
@@ -72,11 +72,11 @@ def asks(new: Document) -> bool:
     return autogroups.asks(ObjectMeta(labels=new["metadata"].get("labels")))
 
 
-def group_key(case: RuleContext, new: Document) -> GroupKey | None:
+def group_key(context: RuleContext, new: Document) -> GroupKey | None:
     """Return the key of the group that a pod names, or None."""
     spec = new["spec"].get("schedulingGroup")
     field = SchedulingGroup(podGroupName=spec.get("podGroupName")) if spec else None
     meta = ObjectMeta(labels=new["metadata"].get("labels"))
-    served = case.profile.workload_api
+    served = context.profile.workload_api
     named = group_name(meta, PodSpec(schedulingGroup=field), native_served=served)
-    return None if named is None else GroupKey(named[0], case.ref.namespace, named[1])
+    return None if named is None else GroupKey(named[0], context.ref.namespace, named[1])

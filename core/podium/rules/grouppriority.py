@@ -3,7 +3,7 @@
 The plugin treats both kinds alike; only the words in its refusals differ.
 """
 
-from podium.rules.context import GROUP_POLICY, RuleContext
+from podium.rules.context import RuleContext
 from podium.rules.fields import refusal
 from podium.rules.schema import Document
 
@@ -33,34 +33,35 @@ RULES = (UNKNOWN_CLASS.rule, MISMATCH.rule, POLICY_MISMATCH.rule)
 _WORDS = {"PodGroup": "pod group", "CompositePodGroup": "composite pod group"}
 
 
-def set_priority(case: RuleContext, new: Document, *, has_policy: bool) -> None:
+def set_priority(context: RuleContext, new: Document) -> None:
     """Set the class, its value and, if the version has the field, its preemption policy.
 
     Raises Refused for an unknown class, and for a value or policy that differs from the class's.
     """
     spec = new["spec"]
-    found = case.resolve_class(spec.get("priorityClassName", ""), UNKNOWN_CLASS)
+    resolved = context.resolve_class(spec.get("priorityClassName", ""), UNKNOWN_CLASS)
     given = spec.get("priority")
-    if given is not None and given != found.value:
+    if given is not None and given != resolved.value:
         message = (
-            f"priority set in the {_WORDS[case.ref.kind]} ({given}) must match the priority computed "
-            f"({found.value}) based on the priority class set in the spec"
+            f"priority set in the {_WORDS[context.ref.kind]} ({given}) must match the priority computed "
+            f"({resolved.value}) based on the priority class set in the spec"
         )
-        raise case.forbid(MISMATCH, "spec.priority", message)
-    if found.name:
-        case.set(new, "priorityClassName", found.name)
-    case.set(new, "priority", found.value)
-    if GROUP_POLICY in case.write.gates and has_policy:
-        check_policy(case, spec.get("preemptionPolicy"), found.preemption_policy)
-        case.set(new, "preemptionPolicy", found.preemption_policy)
+        raise context.forbid(MISMATCH, "spec.priority", message)
+    if resolved.name:
+        context.set(new, "priorityClassName", resolved.name)
+    context.set(new, "priority", resolved.value)
+    api = context.api
+    if not api.older and (not api.policy_gate or api.policy_gate in context.write.gates):
+        check_policy(context, spec.get("preemptionPolicy"), resolved.preemption_policy)
+        context.set(new, "preemptionPolicy", resolved.preemption_policy)
 
 
-def check_policy(case: RuleContext, given: str | None, computed: str) -> None:
+def check_policy(context: RuleContext, given: str | None, computed: str) -> None:
     """Raise Refused for a preemption policy that differs from the class's; an absent one is allowed."""
     if given is not None and given != computed:
         message = (
             f"the string value of PreemptionPolicy ({given}) must not be provided in "
-            f"{_WORDS[case.ref.kind]} spec; priority admission controller computed {computed} from the given "
-            "PriorityClass name"
+            f"{_WORDS[context.ref.kind]} spec; priority admission controller computed {computed} from the "
+            "given PriorityClass name"
         )
-        raise case.forbid(POLICY_MISMATCH, "spec.preemptionPolicy", message)
+        raise context.forbid(POLICY_MISMATCH, "spec.preemptionPolicy", message)

@@ -1,13 +1,16 @@
 """The fields that groups, composite groups and their templates share, with upstream's checks.
 
-Versions and kinds differ as data. v1alpha2 makes a whole struct immutable. v1beta1 (and v1alpha3, which
-equals it) checks the fields inside, so that minCount can change while the policy cannot.
+Minors, versions and kinds differ as data: `podium.api.minors.GROUP_APIS` has a row for each version in each
+minor, and each row gets its tables. v1alpha2 makes a whole struct immutable. Later versions check the fields
+inside, so that minCount can change while the policy cannot.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from podium.api.priority import HIGHEST_USER_PRIORITY, PREEMPT_LOWER_PRIORITY, PREEMPTION_POLICIES
+from podium.api.minors import GROUP_APIS
+from podium.api.priority import PREEMPT_LOWER_PRIORITY, PREEMPTION_POLICIES
+from podium.minors.minor import CLAIMS, TOPOLOGY, GroupApi
 from podium.rules import metadata, names
 from podium.rules.checks import (
     at_least_one,
@@ -24,15 +27,13 @@ from podium.rules.checks import (
     unique,
     when_on,
 )
-from podium.rules.context import CLAIMS, GROUP_POLICY, TOPOLOGY, RuleContext
+from podium.rules.context import RuleContext
 from podium.rules.decoding import integer, objects, pointer, struct, text
-from podium.rules.fields import RuleRemedy, refusal
+from podium.rules.fields import FieldError, RuleRemedy, invalid_field, refusal
 from podium.rules.schema import Document, Field, FieldCheck, StructSchema, drop_gated, optional
 
-# The versions of the group kinds. Those after OLDER have the same fields, and CompositePodGroup.
-OLDER = "v1alpha2"
-NEWER = ("v1alpha3", "v1beta1")
-VERSIONS = (OLDER, *NEWER)
+# The rows of the versions after v1alpha2, which have more fields, and CompositePodGroup.
+NEWER_APIS = tuple(api for api in GROUP_APIS if not api.older)
 MAX_CLAIMS = 4
 
 POLICY = refusal(
@@ -59,7 +60,7 @@ MIN_GROUP_COUNT = refusal(
 POLICY_SWITCH = refusal(
     "scheduling-policy-switch",
     title="Scheduling policy switched",
-    why="The policy of a group is immutable; only minCount may change, from 1.37 on.",
+    why="The policy of a group is immutable. minCount may change from 1.37 on, minGroupCount from 1.38 on.",
     source="Kubernetes API server: W16, G25",
     fix="Create another object with the other policy.",
 )
@@ -80,7 +81,7 @@ CLASS_NAME = refusal(
 TOO_HIGH = refusal(
     "priority-too-high",
     title="Priority above the user limit",
-    why="Values above 1000000000 belong to the system classes, which only pods can use.",
+    why="Values above 1000000000 belong to the system classes, which only pods can use before 1.38.",
     source="Kubernetes API server: W8, G9",
     fix="Use a class of at most 1000000000; system-* classes cannot be used here.",
 )
@@ -126,6 +127,13 @@ GATE_OFF = refusal(
     source="Kubernetes API server: G26",
     fix="Keep the stored value of the field.",
 )
+WHOLE_BASIC = refusal(
+    "whole-mode-without-gang",
+    title="Mode all without a gang",
+    why="From 1.38 on only a gang can be disrupted as a whole. Stored objects stay updatable.",
+    source="Kubernetes API server: W6, W21, G20, from 1.38 on",
+    fix="Set schedulingPolicy.gang, or disruptionMode.single.",
+)
 RULES = tuple(
     cause.rule
     for cause in (
@@ -142,6 +150,7 @@ RULES = tuple(
         TEMPLATE_REF,
         PARENT,
         GATE_OFF,
+        WHOLE_BASIC,
     )
 )
 
@@ -201,17 +210,17 @@ def required_text(
 
 
 def group_fields(
-    version: str, fixed: RuleRemedy, *, template: bool = False, composite: bool = False
+    api: GroupApi, fixed: RuleRemedy, *, template: bool = False, composite: bool = False
 ) -> tuple[Field, ...]:
     """Return the fields that a group and its template have in common; `fixed` refuses a change of them.
 
-    A PodGroup of v1alpha2 and a composite group fix the whole policy. A Workload of v1alpha2 fixes the whole
-    list of its templates, so their fields are not checked one by one.
+    A PodGroup of v1alpha2 and a composite group of 1.37 fix the whole policy. A Workload of v1alpha2 fixes
+    the whole list of its templates, so their fields are not checked one by one.
     """
-    older = version == OLDER
+    older, version = api.older, api.version
     words = _COMPOSITE if composite else _GROUP
     stops = () if older and template else (immutable(fixed),)
-    whole = () if template or not (older or composite) else stops
+    whole = stops if not template and (older or (composite and api.fixed_composite_policy)) else ()
     if composite:
         # The gate of composite groups needs that of the constraints.
         of_kind: tuple[Field, ...] = (_constraints(version, words, stops=(*stops, optional)),)
@@ -223,7 +232,7 @@ def group_fields(
     return (
         _policy(version, words, whole, fixed_inside=not older),
         *of_kind,
-        _disruption_mode(version, words, stops, defaulted=not template),
+        _disruption_mode(api, words, stops, defaulted=not template),
         text(
             "priorityClassName",
             stops=(*stops, optional),
@@ -234,10 +243,10 @@ def group_fields(
             "priority",
             pointer=True,
             stops=(*stops, optional),
-            checks=(maximum(TOO_HIGH, HIGHEST_USER_PRIORITY),),
+            checks=() if api.maximum is None else (maximum(TOO_HIGH, api.maximum),),
             description="Priority of the whole group, the value of its class.",
         ),
-        *(() if older else (_preemption_policy(version, fixed, defaulted=not template),)),
+        *(() if older else (_preemption_policy(api, fixed, defaulted=not template),)),
     )
 
 
@@ -331,13 +340,14 @@ def _claims(version: str, fixed: RuleRemedy) -> Field:
 
 
 def _disruption_mode(
-    version: str, words: _FieldWords, stops: Sequence[FieldCheck], *, defaulted: bool
+    api: GroupApi, words: _FieldWords, stops: Sequence[FieldCheck], *, defaulted: bool
 ) -> Field:
     """Return disruptionMode: a string in v1alpha2, a union later; a defaulted one is never absent."""
     present = required_pointer(DISRUPTION) if defaulted else optional
+    version = api.version
     go = f"{version}.{words.mode}"
     about = "Whether preemption evicts single pods or the whole group."
-    if version == OLDER:
+    if api.older:
         return text(
             "disruptionMode",
             go,
@@ -366,16 +376,17 @@ def _disruption_mode(
     )
 
 
-def _preemption_policy(version: str, fixed: RuleRemedy, *, defaulted: bool) -> Field:
-    """Return preemptionPolicy, behind its gate."""
+def _preemption_policy(api: GroupApi, fixed: RuleRemedy, *, defaulted: bool) -> Field:
+    """Return preemptionPolicy, behind its gate if it has one."""
+    gate = api.policy_gate
     return text(
         "preemptionPolicy",
-        f"{version}.PreemptionPolicy",
+        f"{api.version}.PreemptionPolicy",
         pointer=True,
-        gate=GROUP_POLICY,
-        stops=(gated(GROUP_POLICY, GATE_OFF), optional, immutable(fixed)),
+        gate=gate,
+        stops=(*((gated(gate, GATE_OFF),) if gate else ()), optional, immutable(fixed)),
         checks=(enumeration(PREEMPTION, *PREEMPTION_POLICIES),),
-        default=(lambda: PREEMPT_LOWER_PRIORITY) if defaulted else None,
+        default=(lambda: PREEMPT_LOWER_PRIORITY) if defaulted and api.policy_default else None,
         description="Whether the group may preempt.",
     )
 
@@ -418,26 +429,49 @@ def kind_shape(
     return StructSchema(kind, (*metadata.HEAD, *fields))
 
 
-def set_defaults(shape: StructSchema, spec: Document, gates: frozenset[str]) -> None:
-    """Set the defaults of decoding in the spec of a group; that of a gated field needs its gate."""
+def set_defaults(context: RuleContext, shape: StructSchema, spec: Document) -> None:
+    """Set the defaults of decoding in the spec of a group; that of a gated field needs its gate.
+
+    Only native decoding has defaults that depend on a gate.
+    """
+    gates = context.write.gates if context.native else frozenset[str]()
     for field, default in shape.defaulted:
         if field.name not in spec and (not field.gate or field.gate in gates):
             spec[field.name] = default()
 
 
+def is_gang(spec: Document) -> bool:
+    """Return whether a group or template has the policy gang."""
+    return spec["schedulingPolicy"].get("gang") is not None
+
+
+def is_whole(api: GroupApi, spec: Document) -> bool:
+    """Return whether a group or template has the disruption mode all."""
+    mode = spec.get("disruptionMode")
+    return not api.older and mode is not None and mode.get("all") is not None
+
+
+def whole_without_gang(api: GroupApi, spec: Document, path: str) -> list[FieldError]:
+    """Return the error of a new group or template of mode all that is no gang, if the server refuses it."""
+    if not api.strict_modes or is_gang(spec) or not is_whole(api, spec):
+        return []
+    detail = 'cannot have "all" disruption mode when scheduling policy is other than "gang"'
+    return [invalid_field(WHOLE_BASIC, f"{path}.disruptionMode", detail)]
+
+
 def drop_fields(
-    case: RuleContext, shape: StructSchema, path: str, new: Document, old: Document | None
+    context: RuleContext, shape: StructSchema, path: str, new: Document, old: Document | None
 ) -> None:
     """Drop the fields of a struct at a path whose gate is off, with a warning for each."""
-    for name in drop_gated(shape, new, old, case.write.gates):
-        case.dropped(f"{path}.{name}")
+    for name in drop_gated(shape, new, old, context.write.gates):
+        context.dropped(f"{path}.{name}")
 
 
-def prepare_group(case: RuleContext, spec: StructSchema, new: Document, old: Document | None) -> None:
+def prepare_group(context: RuleContext, spec: StructSchema, new: Document, old: Document | None) -> None:
     """Apply the strategy of a group: drop gated fields and keep the status, or keep all but the status."""
-    if case.status and old is not None:
+    if context.status and old is not None:
         metadata.reset_for_status(new["metadata"], old["metadata"])
         new["spec"] = old["spec"]
         return
-    drop_fields(case, spec, "spec", new["spec"], None if old is None else old["spec"])
+    drop_fields(context, spec, "spec", new["spec"], None if old is None else old["spec"])
     new["status"] = {} if old is None else old["status"]

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from podium.api.findings import Finding, ObjectRef, Severity
-from podium.api.foreign import JOB_GATE, PodOwner
 from podium.api.membership import GroupKey, group_name
-from podium.api.podcreators import JobRun, JobScheduling, JobSetScheduling
+from podium.api.minors import group_minor
+from podium.api.podkinds.jobset import JobSetScheduling
+from podium.api.podkinds.kind import JOB_GATE, JobRun, JobScheduling, PodOwner, is_left_alone
 from podium.api.reads import Kind
 from podium.cluster.reader import ClusterReader
 from podium.groups.autogroups import AUTO, AUTO_LABEL, TREE_LABEL, asks
@@ -131,11 +132,13 @@ def _named_gangs(view: ClusterReader, members: Sequence[_JobMember], minor: int)
             key = GroupKey(True, namespace, reference.name or "")
             replica = (reference.podGroup or "", reference.podGroupReplicaKey or "")
             named.setdefault((key, *replica), []).append(member)
-    for (key, part, _), jobs in named.items():
+    for (key, template_name, _), jobs in named.items():
         group, workload = view.groups.get(key), view.workloads.get(key)
-        if not part and group is not None and group.min_count is not None:
+        if not template_name and group is not None and group.min_count is not None:
             yield JobGang(str(group.ref), group.min_count, jobs, key)
-        template_of_group = workload.template(part) if part and workload is not None else None
+        template_of_group = (
+            workload.template(template_name) if template_name and workload is not None else None
+        )
         if workload is not None and template_of_group is not None and template_of_group.min_count is not None:
             yield JobGang(str(workload.ref), template_of_group.min_count, jobs)
 
@@ -151,10 +154,11 @@ def _own_gangs(all_members: Sequence[_JobMember], minor: int) -> Iterator[JobGan
         by_path = {member.path: member for member in members}
         by_role = {member.run.role: member for member in members}
         for path, scheduling in owner.job_scheduling.items():
-            if owner.scheduling_gate(path) == JOB_GATE:
+            if scheduling.gate == JOB_GATE:
                 asked = by_path.get(f"{path.removesuffix('.scheduling')}.template")
-                # Kubernetes 1.36 drops the field.
-                if asked is not None and scheduling.schedulingPolicy is not None and minor >= 37:
+                known = group_minor(minor)
+                made = known.job_scheduling and not is_left_alone(path, scheduling, known)
+                if asked is not None and scheduling.schedulingPolicy is not None and made:
                     yield from _gangs(path, scheduling, _singly([asked]))
             elif isinstance(scheduling, JobSetScheduling) and scheduling.replicatedJobs:
                 for index, entry in enumerate(scheduling.replicatedJobs):
@@ -164,8 +168,8 @@ def _own_gangs(all_members: Sequence[_JobMember], minor: int) -> Iterator[JobGan
                     yield from _gangs(f"{path}.replicatedJobs[{index}]", entry.job or entry, gangs)
             else:
                 # A group of roles that wait for each other would never have all its pods.
-                together = all(owner.pods.get(each.path) for each in members)
-                yield from _gangs(path, scheduling, [members] if together else [[each] for each in members])
+                together = all(owner.pods.get(job.path) for job in members)
+                yield from _gangs(path, scheduling, [members] if together else [[job] for job in members])
 
 
 def _podiums_gangs(
@@ -181,11 +185,11 @@ def _podiums_gangs(
         if jobset.kind == "JobSet" and jobset in owners and metadata is not None and asks(metadata):
             # In a tree each Job has a group.
             tree = (metadata.labels or {}).get(TREE_LABEL) == AUTO
-            part = f"{member.owner.ref.name}/{member.path}" if tree else ""
-            asking.setdefault((jobset, part), []).append(member)
-    for (jobset, part), members in asking.items():
-        for gang in _singly(members) if part else [members]:
-            first = gang[0].run._replace(succeeded=0).wave(0) if part else sum(owners[jobset].pods.values())
+            job = f"{member.owner.ref.name}/{member.path}" if tree else ""
+            asking.setdefault((jobset, job), []).append(member)
+    for (jobset, job), members in asking.items():
+        for gang in _singly(members) if job else [members]:
+            first = gang[0].run._replace(succeeded=0).wave(0) if job else sum(owners[jobset].pods.values())
             yield JobGang(_PODIUMS, first, gang)
 
 

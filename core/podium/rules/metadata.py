@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kubecel.goquote import go_quote
+from podium.minors.minor import Minor
 from podium.rules import fields, names
 from podium.rules.decoding import anything, boolean, integer, mapping, objects, struct, text, texts, time
 from podium.rules.fields import FieldError, refusal
@@ -47,6 +48,12 @@ RULES = (_NAME.rule, _LABELS.rule, _OWNERS.rule, _FIXED.rule)
 ANNOTATIONS_LIMIT = 256 * 1024
 # Each error shows the whole list: a list of thousands would cause an answer of gigabytes.
 _CONTROLLER_COMPLAINTS = 20
+_IMMUTABLE, _NOT_EMPTY = "field is immutable", "must not be empty"
+_DECLARED_FIXED = ("metadata.uid", "metadata.deletionTimestamp", "metadata.deletionGracePeriodSeconds")
+# The fields that declarative rules check, in Go's order; owner references follow.
+_RANKS = {
+    field: rank for rank, field in enumerate(("metadata.uid", "metadata.generation", *_DECLARED_FIXED[1:]))
+}
 _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 
 _OWNER = StructSchema(
@@ -118,7 +125,7 @@ def copy_stored(new: Document, old: Mapping[str, Any], name: str) -> None:
         new.pop(name, None)
 
 
-def check_create(metadata: Document, name: str, *, namespaced: bool, minor: int) -> list[FieldError]:
+def check_create(metadata: Document, name: str, *, namespaced: bool, minor: Minor) -> list[FieldError]:
     """Return the errors in the metadata of a new object; `name` is its own or the generated one.
 
     `minor` is Kubernetes' own: the messages of 1.37 say which owner reference is wrong, and what it lacks.
@@ -127,7 +134,7 @@ def check_create(metadata: Document, name: str, *, namespaced: bool, minor: int)
     return [*errors, *_common(metadata, minor), *check_finalizers(metadata)]
 
 
-def check_update(metadata: Document, old: Document, *, namespaced: bool, minor: int) -> list[FieldError]:
+def check_update(metadata: Document, old: Document, *, namespaced: bool, minor: Minor) -> list[FieldError]:
     """Return the errors in the metadata of a changed object: the generic checks, then those of the kind."""
     name = metadata.get("name", "")
     errors = _check_names(
@@ -140,8 +147,25 @@ def check_update(metadata: Document, old: Document, *, namespaced: bool, minor: 
         value = metadata.get(field)
         if value != old.get(field):
             shown = "" if value is None and field in ("name", "namespace", "uid") else value
-            errors.append(fields.invalid(_FIXED, f"metadata.{field}", shown, "field is immutable"))
+            errors.append(fields.invalid(_FIXED, f"metadata.{field}", shown, _IMMUTABLE))
     return errors + check_finalizers(metadata)
+
+
+def declare(errors: list[FieldError]) -> list[FieldError]:
+    """Return errors in metadata as a server reports them whose declarative rules find some of them."""
+    declared = [_declared(error) for error in errors]
+    code = [error for error, other in zip(errors, declared, strict=True) if other is None]
+    rules = [error for error in declared if error is not None]
+    return code + sorted(rules, key=lambda error: _RANKS.get(error.field, len(_RANKS)))
+
+
+def _declared(error: FieldError) -> FieldError | None:
+    """Return the error of the declarative rule that replaces an error of code, None if there is none."""
+    if error.field in _DECLARED_FIXED and error.body.endswith(_IMMUTABLE):
+        return fields.invalid(error.cause, error.field, None, _IMMUTABLE)._replace(declared=True)
+    if error.field.startswith("metadata.ownerReferences[") and error.body.endswith(_NOT_EMPTY):
+        return fields.required(error.cause, error.field)._replace(declared=True)
+    return error._replace(declared=True) if error.field == "metadata.generation" else None
 
 
 def _check_names(
@@ -174,7 +198,7 @@ def _check_names(
     return errors
 
 
-def _common(metadata: Document, minor: int) -> list[FieldError]:
+def _common(metadata: Document, minor: Minor) -> list[FieldError]:
     errors: list[FieldError] = []
     generation = metadata.get("generation", 0)
     if generation < 0:
@@ -226,11 +250,11 @@ def _annotations(annotations: Mapping[str, str]) -> list[FieldError]:
     return errors
 
 
-def _owners(owners: list[Document], minor: int) -> list[FieldError]:
+def _owners(owners: list[Document], minor: Minor) -> list[FieldError]:
     errors: list[FieldError] = []
     controller, more = "", 0
     for index, owner in enumerate(owners):
-        path = f"metadata.ownerReferences[{index}]" if minor >= 37 else "metadata.ownerReferences"
+        path = f"metadata.ownerReferences[{index}]" if minor.precise_errors else "metadata.ownerReferences"
         errors += _owner(owner, path, minor)
         if owner.get("controller"):
             this = f"{owner['kind']}/{owner['name']}"
@@ -245,22 +269,24 @@ def _owners(owners: list[Document], minor: int) -> list[FieldError]:
     return errors
 
 
-def _owner(owner: Document, path: str, minor: int) -> list[FieldError]:
+def _owner(owner: Document, path: str, minor: Minor) -> list[FieldError]:
     errors: list[FieldError] = []
     api_version = owner["apiVersion"]
     slashes = api_version.count("/")
     versioned = slashes <= 1 and bool(api_version.rpartition("/")[2])
-    if minor >= 37 and not api_version:
-        errors.append(fields.required(_OWNERS, f"{path}.apiVersion", "must not be empty"))
+    if minor.precise_errors and not api_version:
+        errors.append(fields.required(_OWNERS, f"{path}.apiVersion", _NOT_EMPTY))
     elif not versioned:
-        detail = "must be <group>/<version> or <version>" if minor >= 37 else "version must not be empty"
+        detail = (
+            "must be <group>/<version> or <version>" if minor.precise_errors else "version must not be empty"
+        )
         errors.append(fields.invalid(_OWNERS, f"{path}.apiVersion", api_version, detail))
     for field in ("kind", "name", "uid"):
         if owner[field]:
             continue
-        where, detail = f"{path}.{field}", "must not be empty"
-        missing = fields.required(_OWNERS, where, detail)
-        errors.append(missing if minor >= 37 else fields.invalid(_OWNERS, where, "", detail))
+        where = f"{path}.{field}"
+        missing = fields.required(_OWNERS, where, _NOT_EMPTY)
+        errors.append(missing if minor.precise_errors else fields.invalid(_OWNERS, where, "", _NOT_EMPTY))
     if api_version == "v1" and owner["kind"] == "Event":
         detail = "/v1, Kind=Event is disallowed from being an owner"
         errors.append(fields.invalid(_OWNERS, path, owner, detail))
@@ -277,6 +303,13 @@ def _no_new_finalizers(metadata: Document, old: Document) -> list[FieldError]:
         f"[]string{{{listed}}}"
     )
     return [fields.forbidden(_FIXED, "metadata.finalizers", detail)]
+
+
+def add_finalizer(metadata: Document, finalizer: str) -> None:
+    """Add a finalizer unless the object has it."""
+    finalizers = metadata.setdefault("finalizers", [])
+    if finalizer not in finalizers:
+        finalizers.append(finalizer)
 
 
 def check_finalizers(metadata: Document) -> list[FieldError]:

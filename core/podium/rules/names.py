@@ -103,8 +103,8 @@ def qualified_name(text: str) -> list[str]:
         return [_SLASHES_COMPLAINT]
     complaints = []
     if slash:
-        found = dns_subdomain(prefix) if prefix else ["must be non-empty"]
-        complaints += [f"prefix part {complaint}" for complaint in found]
+        problems = dns_subdomain(prefix) if prefix else ["must be non-empty"]
+        complaints += [f"prefix part {complaint}" for complaint in problems]
     if not name:
         complaints.append("name part must be non-empty")
     elif len(name.encode(errors="surrogatepass")) > LABEL_LIMIT:
@@ -131,7 +131,7 @@ def path_segment(text: str) -> list[str]:
 
 def path_segment_prefix(text: str) -> list[str]:
     """Return errors unless the text with a suffix is a path segment."""
-    return [f"may not contain '{part}'" for part in "/%" if part in text]
+    return [f"may not contain '{separator}'" for separator in "/%" if separator in text]
 
 
 def condition_reason(text: str) -> list[str]:

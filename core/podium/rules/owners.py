@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from podium.api.findings import Finding, ObjectRef
-from podium.api.foreign import JOBSET_GATE, MANIFEST_OWNERS, neutral_owner, template_documents
-from podium.api.minors import named
-from podium.api.podmakers import CLUSTER_MAKERS
+from podium.api.minors import group_minor, named
+from podium.api.podkinds.kind import JOBSET_GATE, is_left_alone
+from podium.api.podkinds.table import CLUSTER_SCOPED_OWNERS, OWNER_KINDS
 from podium.cluster.reader import ClusterReader
 from podium.rules import names
 from podium.rules.admission import Operation, Profile, Request, Verdict, review
@@ -21,7 +21,7 @@ from podium.rules.lastwave import last_waves_of
 
 def makes_pods(document: Mapping[str, Any]) -> bool:
     """Return whether `review_owner` knows the pod templates of this kind."""
-    return (document.get("apiVersion"), document.get("kind")) in MANIFEST_OWNERS
+    return (document.get("apiVersion"), document.get("kind")) in OWNER_KINDS
 
 
 def review_owner(request: Request, view: ClusterReader, profile: Profile) -> Verdict:
@@ -34,29 +34,33 @@ def review_owner(request: Request, view: ClusterReader, profile: Profile) -> Ver
     meta = {**document.get("metadata", {})}
     meta.setdefault("namespace", "default")
     name = meta.get("name") or meta.get("generateName") or ""
-    namespace = "" if document["kind"] in CLUSTER_MAKERS else meta["namespace"]
+    namespace = "" if document["kind"] in CLUSTER_SCOPED_OWNERS else meta["namespace"]
     ref = ObjectRef(document["apiVersion"], document["kind"], namespace, name)
-    owner = msgspec.convert(document, MANIFEST_OWNERS[document["apiVersion"], document["kind"]].type)
-    neutral = msgspec.structs.replace(neutral_owner(owner), ref=ref)
+    owner = msgspec.convert(document, OWNER_KINDS[document["apiVersion"], document["kind"]].type)
+    neutral = msgspec.structs.replace(owner.neutral(), ref=ref)
     warnings: list[str] = []
     findings: list[Finding] = []
     awaits: list[str] = []
     refusal: Verdict | None = None
-    for path in neutral.job_scheduling:
-        gate = neutral.scheduling_gate(path)
-        if gate in profile.gates and profile.minor >= 37:
+    minor = group_minor(profile.minor)
+    for path, scheduling in neutral.job_scheduling.items():
+        gate = scheduling.gate
+        if gate in profile.gates and minor.job_scheduling:
+            if is_left_alone(path, scheduling, minor):
+                text = f"Kubernetes {named(profile.minor)} creates no group for a Job with an owner"
+                warnings.append(f"{path}: {text}; the pods then have no group")
             continue
         if gate == JOBSET_GATE:
             warnings.append(f"{path}: JobSet drops or refuses it unless its gate {gate} is on")
             continue
-        when = "" if profile.minor < 37 else f" unless the gate {gate} is on"
+        when = f" unless the gate {gate} is on" if minor.job_scheduling else ""
         warnings.append(
             f"{path}: Kubernetes {named(profile.minor)} drops it{when}; the pods then have no group"
         )
     if profile.rules == "podium":
         last_waves = last_waves_of(neutral, view, profile.minor)
         warnings += [f"{finding.field}: {finding.message}" for finding in last_waves]
-    for path, template in template_documents(owner, document).items():
+    for path, template in owner.template_documents(document).items():
         pod = _pod(template, meta["namespace"], name)
         verdict = review(Request(operation=Operation.CREATE, object=pod), view, profile)
         warnings += [_placed_warning(warning, path) for warning in verdict.warnings]

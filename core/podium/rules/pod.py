@@ -7,8 +7,6 @@ pods of static pods are no exception. No version compares a pod with its group.
 from typing import Any
 
 from podium.api import priority
-from podium.api.membership import GroupKey
-from podium.api.minors import PLANNED, named
 from podium.rules import fields, metadata, names
 from podium.rules.context import RuleContext
 from podium.rules.decoding import anything, integer, pointer, struct, text
@@ -57,15 +55,7 @@ CLASS_NAME = refusal(
     source="Kubernetes API server: pod validation",
     fix="Name an existing PriorityClass and remove the policy.",
 )
-GROUP_LEAVING = refusal(
-    "pod-group-leaving",
-    title="New pod of a PodGroup that is being deleted",
-    why="Planned for Kubernetes 1.38: the group ends with its last pod.",
-    source="kube-apiserver (PodGroupProtection), announced for 1.38",
-    fix="Wait until the PodGroup is deleted, or name another one.",
-)
 RULES = (
-    GROUP_LEAVING.rule,
     UNKNOWN_CLASS.rule,
     MISMATCH.rule,
     POLICY_MISMATCH.rule,
@@ -104,58 +94,63 @@ _CHANGEABLE = (
     "`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
+_CHANGEABLE_WHILE_GATED = (
+    ",`spec.schedulingGates` (only deletions of existing scheduling gates),"
+    "`spec.nodeSelector` (only additions, and only while the pod has scheduling gates),"
+    "`spec.affinity.nodeAffinity` (only while the pod has scheduling gates)"
+)
 
 
-def shape(_version: str) -> StructSchema:
+def shape(_context: RuleContext) -> StructSchema:
     """Return the table of the one version."""
     return SHAPE
 
 
-def default(_document: Document, _version: str, _gates: frozenset[str]) -> None:
+def default(_context: RuleContext, _document: Document) -> None:
     """Do nothing: decoding sets no defaults that our rules know."""
 
 
-def mutate(case: RuleContext, new: Document, old: Document | None) -> None:
+def mutate(context: RuleContext, new: Document, old: Document | None) -> None:
     """Apply the Priority plugin: resolve on create, restore omitted values on update."""
     if old is not None:
         for name in ("priority", "preemptionPolicy"):
             if name not in new["spec"] and name in old["spec"]:
-                case.set(new, name, old["spec"][name])
+                context.set(new, name, old["spec"][name])
         return
     spec = new["spec"]
-    found = case.resolve_class(spec.get("priorityClassName", ""), UNKNOWN_CLASS)
+    resolved = context.resolve_class(spec.get("priorityClassName", ""), UNKNOWN_CLASS)
     given = spec.get("priority")
-    if given is not None and given != found.value:
+    if given is not None and given != resolved.value:
         message = (
             f"the integer value of priority ({given}) must not be provided in pod spec; priority admission "
-            f"controller computed {found.value} from the given PriorityClass name"
+            f"controller computed {resolved.value} from the given PriorityClass name"
         )
-        raise case.forbid(MISMATCH, "spec.priority", message)
+        raise context.forbid(MISMATCH, "spec.priority", message)
     policy = spec.get("preemptionPolicy")
-    if policy is not None and policy != found.preemption_policy:
+    if policy is not None and policy != resolved.preemption_policy:
         message = (
             f"the string value of PreemptionPolicy ({policy}) must not be provided in pod spec; priority "
-            f"admission controller computed {found.preemption_policy} from the given PriorityClass name"
+            f"admission controller computed {resolved.preemption_policy} from the given PriorityClass name"
         )
-        raise case.forbid(POLICY_MISMATCH, "spec.preemptionPolicy", message)
-    if found.name:
-        case.set(new, "priorityClassName", found.name)
-    case.set(new, "priority", found.value)
-    case.set(new, "preemptionPolicy", found.preemption_policy)
+        raise context.forbid(POLICY_MISMATCH, "spec.preemptionPolicy", message)
+    if resolved.name:
+        context.set(new, "priorityClassName", resolved.name)
+    context.set(new, "priority", resolved.value)
+    context.set(new, "preemptionPolicy", resolved.preemption_policy)
 
 
-def prepare(case: RuleContext, new: Document, old: Document | None) -> None:
+def prepare(context: RuleContext, new: Document, old: Document | None) -> None:
     """Apply the strategies: keep the status, or keep the spec; drop the group while its gate is off."""
-    if case.status and old is not None:
+    if context.status and old is not None:
         new["spec"] = old["spec"]
         for name in ("ownerReferences", "deletionTimestamp"):
             metadata.copy_stored(new["metadata"], old["metadata"], name)
         return
     spec = new["spec"]
-    off = not case.profile.workload_api
+    off = not context.profile.workload_api
     if off and "schedulingGroup" in spec and (old is None or "schedulingGroup" not in old["spec"]):
         del spec["schedulingGroup"]
-        case.dropped("spec.schedulingGroup")
+        context.dropped("spec.schedulingGroup")
     if old is None:
         new["metadata"]["generation"] = 1
         new["status"] = {"phase": "Pending"}
@@ -163,9 +158,9 @@ def prepare(case: RuleContext, new: Document, old: Document | None) -> None:
         metadata.copy_stored(new, old, "status")
 
 
-def check(case: RuleContext, new: Document, old: Document | None) -> list[FieldError]:
+def check(context: RuleContext, new: Document, old: Document | None) -> list[FieldError]:
     """Return errors in a pod's class, policy and group, and, on update, in changes of them."""
-    if case.status:
+    if context.status:
         return []
     spec = new["spec"]
     errors = [
@@ -179,47 +174,37 @@ def check(case: RuleContext, new: Document, old: Document | None) -> list[FieldE
         choices = priority.PREEMPTION_POLICIES
         errors.append(fields.unsupported(CLASS_NAME, "spec.preemptionPolicy", policy, choices))
     if "schedulingGroup" in spec:
-        errors += _group_errors(case, spec)
+        errors += _group_errors(context, spec)
     if old is not None:
-        errors += _fixed(spec, old["spec"])
+        errors += _fixed(context, spec, old["spec"])
     return errors
 
 
-def judge(case: RuleContext, new: Document, old: Document | None) -> None:
-    """Refuse a new pod of a group that is being deleted, from the planned minor on.
-
-    No minor compares a pod with its group, or requires the group.
-    """
-    name = (new["spec"].get("schedulingGroup") or {}).get("podGroupName")
-    if case.minor < PLANNED or old is not None or not name:
-        return
-    group = case.view.groups.get(GroupKey(True, new["metadata"]["namespace"], name))
-    if group is not None and group.metadata.deletionTimestamp is not None:
-        message = f"PodGroup {name} is being deleted; Kubernetes {named(case.minor)} refuses new pods of it"
-        raise case.forbid(GROUP_LEAVING, "spec.schedulingGroup.podGroupName", message)
+def judge(_context: RuleContext, _new: Document, _old: Document | None) -> None:
+    """Do nothing: no plugin requires a pod's group, or compares the pod with it."""
 
 
-def _group_errors(case: RuleContext, spec: Document) -> list[FieldError]:
+def _group_errors(context: RuleContext, spec: Document) -> list[FieldError]:
     name = spec["schedulingGroup"].get("podGroupName")
     path = "spec.schedulingGroup.podGroupName"
     if name is None:
         errors = [fields.invalid(GROUP, path, None, "must specify one of: `podGroupName`")]
     else:
         errors = [fields.invalid(GROUP, path, name, complaint) for complaint in names.object_name(name)]
-    if case.minor >= 37 and spec.get("evictionResponders"):
+    if context.minor.responders and spec.get("evictionResponders"):
         detail = "may not be set when evictionResponders is set"
         errors.append(fields.forbidden(GROUP, "spec.schedulingGroup", detail))
     return errors
 
 
-def _fixed(spec: Document, old: Document) -> list[FieldError]:
+def _fixed(context: RuleContext, spec: Document, old: Document) -> list[FieldError]:
     changed = [name for name in _FIXED_FIELDS if spec.get(name) != old.get(name)]
     if not changed:
         return []
     lines = "".join(f"\n{name}: {_shown(old.get(name))} -> {_shown(spec.get(name))}" for name in changed)
-    return [
-        fields.forbidden(FIXED, "spec", f"pod updates may not change fields other than {_CHANGEABLE}{lines}")
-    ]
+    changeable = _CHANGEABLE + (_CHANGEABLE_WHILE_GATED if context.minor.lists_gated_fields else "")
+    detail = f"pod updates may not change fields other than {changeable}{lines}"
+    return [fields.forbidden(FIXED, "spec", detail)]
 
 
 def _shown(value: Any) -> str:

@@ -6,26 +6,26 @@ omitted values, so a PUT of the original manifest is refused as a change of immu
 
 from kubecel.goquote import go_quote
 from podium.api.membership import GroupKey
-from podium.rules import fields, names
-from podium.rules.checks import gated, immutable, max_items, spelled, union, unique
-from podium.rules.conditions import CONDITION_TABLE, check_conditions
-from podium.rules.context import CLAIMS, COMPOSITE, RuleContext
+from podium.api.minors import GROUP_APIS
+from podium.minors.minor import CLAIMS, COMPOSITE, GroupApi
+from podium.rules import fields, metadata, names
+from podium.rules.checks import dependent, gated, immutable, max_items, spelled, union, unique
+from podium.rules.conditions import check_conditions, condition_list
+from podium.rules.context import RuleContext
 from podium.rules.decoding import objects, pointer, text
 from podium.rules.fields import FieldError, refusal
 from podium.rules.grouppriority import set_priority
 from podium.rules.groupspec import (
     GATE_OFF,
     MAX_CLAIMS,
-    NEWER,
-    OLDER,
     TEMPLATE_REF,
-    VERSIONS,
     group_fields,
     kind_shape,
     parent,
     prepare_group,
     set_defaults,
     template_names,
+    whole_without_gang,
     workload_reference,
 )
 from podium.rules.schema import Document, Field, StructSchema, optional, validate
@@ -65,13 +65,15 @@ NAMESPACED = True
 HAS_STATUS = True
 # A finalizer that kube-apiserver sets on native groups: they stay while pods need them.
 PROTECTION_FINALIZER = "scheduling.k8s.io/podgroup-protection"
+
+
 # The field in each version that names the template of a group.
-REFERENCE = {OLDER: "podGroupTemplateRef", **dict.fromkeys(NEWER, "workloadRef")}
+REFERENCE = {api.version: "podGroupTemplateRef" if api.older else "workloadRef" for api in GROUP_APIS}
 
 
-def _reference(version: str) -> tuple[Field, ...]:
-    stops = (immutable(FIXED), optional)
-    if version != OLDER:
+def _reference(api: GroupApi) -> tuple[Field, ...]:
+    stops, version = (immutable(FIXED), optional), api.version
+    if not api.older:
         of_parent = (gated(COMPOSITE, GATE_OFF), optional, immutable(FIXED))
         return parent(of_parent, gate=COMPOSITE), workload_reference(version, stops)
     inner = pointer(
@@ -88,16 +90,21 @@ def _reference(version: str) -> tuple[Field, ...]:
     return (pointer(REFERENCE[version], shape, go, always=True, stops=stops, description=about),)
 
 
-def _spec(version: str) -> StructSchema:
-    but = "" if version == OLDER else ", but for a gang's minCount"
+# Code checks it for new groups; the declarative rule of 1.38 checks updates too.
+_WITH_REFERENCE = dependent(TEMPLATE_REF, "parentCompositePodGroupName", "workloadRef")
+
+
+def _spec(api: GroupApi) -> StructSchema:
+    but = "" if api.older else ", but for a gang's minCount"
     return StructSchema(
         "PodGroupSpec",
-        (*_reference(version), *group_fields(version, FIXED)),
+        (*_reference(api), *group_fields(api, FIXED)),
+        checks=(_WITH_REFERENCE,) if api.beta_rules else (),
         description=f"The desired state of the group; fixed once created{but}.",
     )
 
 
-def _status(version: str) -> StructSchema:
+def _status(api: GroupApi) -> StructSchema:
     claim = StructSchema(
         "PodGroupResourceClaimStatus",
         (
@@ -113,11 +120,11 @@ def _status(version: str) -> StructSchema:
     return StructSchema(
         "PodGroupStatus",
         (
-            objects("conditions", CONDITION_TABLE, "v1.Condition"),
+            condition_list(api),
             objects(
                 "resourceClaimStatuses",
                 claim,
-                f"{version}.PodGroupResourceClaimStatus",
+                f"{api.version}.PodGroupResourceClaimStatus",
                 key="name",
                 stops=(max_items(CLAIM_STATUS, MAX_CLAIMS), optional),
                 checks=(unique(CLAIM_STATUS, "name"),),
@@ -126,62 +133,61 @@ def _status(version: str) -> StructSchema:
     )
 
 
-SPECS = {version: _spec(version) for version in VERSIONS}
-STATUSES = {version: _status(version) for version in VERSIONS}
-SHAPES = {version: kind_shape("PodGroup", version, SPECS[version], STATUSES[version]) for version in VERSIONS}
+SPECS = {api: _spec(api) for api in GROUP_APIS}
+STATUSES = {api: _status(api) for api in GROUP_APIS}
+SHAPES = {api: kind_shape("PodGroup", api.version, SPECS[api], STATUSES[api]) for api in GROUP_APIS}
 
 
-def shape(version: str) -> StructSchema:
-    """Return the table of one version."""
-    return SHAPES[version]
+def shape(context: RuleContext) -> StructSchema:
+    """Return the table of the context's version."""
+    return SHAPES[context.api]
 
 
-def default(document: Document, version: str, gates: frozenset[str]) -> None:
+def default(context: RuleContext, document: Document) -> None:
     """Set the defaults of decoding."""
-    set_defaults(SPECS[version], document["spec"], gates)
+    set_defaults(context, SPECS[context.api], document["spec"])
 
 
-def mutate(case: RuleContext, new: Document, old: Document | None) -> None:
+def mutate(context: RuleContext, new: Document, old: Document | None) -> None:
     """Apply the Priority plugin to a new group, and add the finalizer of PodGroupProtection."""
     if old is not None:
         return
-    set_priority(case, new, has_policy="preemptionPolicy" in SPECS[case.version].by_name)
-    if case.native:
-        finalizers = new["metadata"].setdefault("finalizers", [])
-        if PROTECTION_FINALIZER not in finalizers:
-            finalizers.append(PROTECTION_FINALIZER)
+    set_priority(context, new)
+    if context.native:
+        metadata.add_finalizer(new["metadata"], PROTECTION_FINALIZER)
 
 
-def prepare(case: RuleContext, new: Document, old: Document | None) -> None:
+def prepare(context: RuleContext, new: Document, old: Document | None) -> None:
     """Apply the strategy of a group; the status of claims is kept only while the group has claims."""
-    prepare_group(case, SPECS[case.version], new, old)
-    keeps_claims = CLAIMS in case.write.gates or old is None or old["spec"].get("resourceClaims")
-    if case.status and not keeps_claims:
+    prepare_group(context, SPECS[context.api], new, old)
+    keeps_claims = CLAIMS in context.write.gates or old is None or old["spec"].get("resourceClaims")
+    if context.status and not keeps_claims:
         new["status"].pop("resourceClaimStatuses", None)
 
 
-def check(case: RuleContext, new: Document, old: Document | None) -> list[FieldError]:
+def check(context: RuleContext, new: Document, old: Document | None) -> list[FieldError]:
     """Return errors in the part that a client may change: spec, or status.
 
     In the status, conditions and claims are checked by code first.
     """
-    if case.status and old is not None:
+    if context.status and old is not None:
         status, stored = new["status"], old["status"]
-        errors = check_conditions(status.get("conditions", ()), case.minor)
+        errors = check_conditions(context, status)
         errors += _claims(status, new["spec"])
-        return errors + validate(STATUSES[case.version], "status", status, stored, case.write)
+        return errors + validate(STATUSES[context.api], "status", status, stored, context.write)
     spec, stored_spec = new["spec"], None if old is None else old["spec"]
     errors = []
-    if old is None and "parentCompositePodGroupName" in spec and "workloadRef" not in spec:
-        detail = "must be set when parentCompositePodGroupName is set"
-        errors.append(fields.required(TEMPLATE_REF, "spec.workloadRef", detail))
-    return errors + validate(SPECS[case.version], "spec", spec, stored_spec, case.write)
+    if old is None:
+        errors += whole_without_gang(context.api, spec, "spec")
+        if not context.api.beta_rules:
+            errors += _WITH_REFERENCE.run("spec", spec, None, context.write) or ()
+    return errors + validate(SPECS[context.api], "spec", spec, stored_spec, context.write)
 
 
-def judge(case: RuleContext, new: Document, old: Document | None) -> None:
+def judge(context: RuleContext, new: Document, old: Document | None) -> None:
     """Apply PodGroupWorkloadExists to a new native group; 1.37 no longer has this plugin."""
-    if old is None and case.native and case.minor < 37:
-        _check_template_exists(case, new)
+    if old is None and context.native and context.minor.template_needed:
+        _check_template_exists(context, new)
 
 
 def _claims(status: Document, spec: Document) -> list[FieldError]:
@@ -194,19 +200,19 @@ def _claims(status: Document, spec: Document) -> list[FieldError]:
     ]
 
 
-def _check_template_exists(case: RuleContext, new: Document) -> None:
+def _check_template_exists(context: RuleContext, new: Document) -> None:
     ref = (new["spec"].get("podGroupTemplateRef") or {}).get("workload")
     if ref is None:
         return
     workload, template = ref["workloadName"], ref["podGroupTemplateName"]
-    found = case.view.workloads.get(GroupKey(True, case.ref.namespace, workload))
+    stored = context.view.workloads.get(GroupKey(True, context.ref.namespace, workload))
     quoted = go_quote(workload)
     message = ""
-    if found is None:
+    if stored is None:
         message = f"PodGroup rejected: Workload {quoted} not found"
-    elif found.metadata.deletionTimestamp:
+    elif stored.metadata.deletionTimestamp:
         message = f"PodGroup rejected: Workload {quoted} is being deleted"
-    elif found.template(template) is None:
+    elif stored.template(template) is None:
         message = f"PodGroup rejected: PodGroupTemplate {go_quote(template)} not found in Workload {quoted}"
     if message:
-        raise case.forbid(WORKLOAD_MISSING, "spec.podGroupTemplateRef", message)
+        raise context.forbid(WORKLOAD_MISSING, "spec.podGroupTemplateRef", message)

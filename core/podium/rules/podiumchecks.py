@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kubecel.goquote import go_quote
-from podium.api import priority
 from podium.api.core import Pod, PodSpec, PriorityClass
 from podium.api.groups import GROUP_LABEL, DisruptionMode, PodGroup, Template, Workload
 from podium.api.membership import GroupKey
@@ -42,139 +41,144 @@ from podium.rules.tolerations import contradicting, unreadable
 # Steps before the Priority plugin.
 
 
-def mutate(case: RuleContext, new: Document, old: Document | None) -> None:
+def mutate(context: RuleContext, new: Document, old: Document | None) -> None:
     """Set fields of a group from its template, of a pod from its group, and the reserved-node toleration."""
     if old is not None:
         return
-    if case.ref.kind == "PodGroup" and not case.native:
-        _inherit_from_template(case, new)
-    elif case.ref.kind == "Pod":
-        if level(case, MEMBER_PRIORITY) is RuleLevel.INHERIT:
-            _inherit_from_group(case, new)
-        reserved.tolerate(case, new)
+    if context.ref.kind == "PodGroup" and not context.native:
+        _inherit_from_template(context, new)
+    elif context.ref.kind == "Pod":
+        if level(context, MEMBER_PRIORITY) is RuleLevel.INHERIT:
+            _inherit_from_group(context, new)
+        reserved.tolerate(context, new)
 
 
-def _inherit_from_template(case: RuleContext, new: Document) -> None:
+def _inherit_from_template(context: RuleContext, new: Document) -> None:
     # An auto group in a tree names a Workload that no one creates.
-    if level(case, UNLIKE_TEMPLATE) is RuleLevel.OFF or gang.asks(new):
+    if level(context, UNLIKE_TEMPLATE) is RuleLevel.OFF or gang.asks(new):
         return
-    sent = case.request.object.get("spec") or {}
+    sent = context.request.object.get("spec") or {}
     spec = new["spec"]
     no_policy = not spec["schedulingPolicy"]
     no_mode = sent.get("disruptionMode") is None
     no_class = "priorityClassName" not in spec and "priority" not in spec
-    if not spec.get(podgroup.REFERENCE[case.version]) or not (no_policy or no_mode or no_class):
+    if not spec.get(podgroup.REFERENCE[context.version]) or not (no_policy or no_mode or no_class):
         return
     group = _read(new)
     ref = group.template_ref
     if ref is None or not ref.workload:
         return
-    key = GroupKey(case.native, case.ref.namespace, ref.workload)
-    if key not in case.view.workloads:
-        case.awaits.append(f"Workload {key.namespace}/{key.name}")
-    template = _template_of(case, group)
+    key = GroupKey(context.native, context.ref.namespace, ref.workload)
+    if key not in context.view.workloads:
+        context.awaits.append(f"Workload {key.namespace}/{key.name}")
+    template = _template_of(context, group)
     if template is None:
         return
     if no_policy:
         count = template.min_count
-        case.set(new, "schedulingPolicy", {"basic": {}} if count is None else {"gang": {"minCount": count}})
+        context.set(
+            new, "schedulingPolicy", {"basic": {}} if count is None else {"gang": {"minCount": count}}
+        )
     if no_mode and template.disruption_mode is not None:
         whole = template.disruption_mode is DisruptionMode.POD_GROUP
         union: Document = {"all": {}} if whole else {"single": {}}
-        older = case.version == "v1alpha2"
-        case.set(new, "disruptionMode", str(template.disruption_mode) if older else union)
+        older = context.api.older
+        context.set(new, "disruptionMode", str(template.disruption_mode) if older else union)
     if no_class and template.priority_class_name:
-        case.set(new, "priorityClassName", template.priority_class_name)
+        context.set(new, "priorityClassName", template.priority_class_name)
 
 
-def _inherit_from_group(case: RuleContext, new: Document) -> None:
+def _inherit_from_group(context: RuleContext, new: Document) -> None:
     """Set the group's class on a pod without its own, unless the class's value is not the group's priority.
 
     The default class counts as no class: the Priority plugin has set it before a webhook sees the pod.
     """
-    key = gang.group_key(case, new)
+    key = gang.group_key(context, new)
     if key is None:
         return
-    spec, classes = new["spec"], case.view.classes
+    spec, classes = new["spec"], context.view.classes
     name = spec.get("priorityClassName", "")
     unchosen = resolve(classes, "")
     assert unchosen is not None
     if name not in ("", unchosen.name):
         # A class that is not visible yet may be the default.
-        case.seek_class(name)
+        context.seek_class(name)
         return
     stamps = (("priority", unchosen.value), ("preemptionPolicy", unchosen.preemption_policy))
     if any(spec.get(field, stamp) != stamp for field, stamp in stamps):
         return
-    group = case.view.groups.get(key)
+    group = context.view.groups.get(key)
     if group is None:
         # An auto group is created after its first pod.
         if not gang.asks(new):
-            case.awaits.append(f"PodGroup {key.namespace}/{key.name}")
+            context.awaits.append(f"PodGroup {key.namespace}/{key.name}")
         return
-    found = case.seek_class(group.priority_class_name) if group.priority_class_name else None
-    if found is None or found.value != (group.priority or 0):
+    resolved = context.seek_class(group.priority_class_name) if group.priority_class_name else None
+    if resolved is None or resolved.value != (group.priority or 0):
         return
-    case.set(new, "priorityClassName", found.name)
-    case.set(new, "priority", found.value)
-    case.set(new, "preemptionPolicy", found.preemption_policy)
+    context.set(new, "priorityClassName", resolved.name)
+    context.set(new, "priority", resolved.value)
+    context.set(new, "preemptionPolicy", resolved.preemption_policy)
 
 
 # Checks beside field validation and the validating plugins.
 
 
-def check(case: RuleContext, new: Document) -> list[FieldError]:
+def check(context: RuleContext, new: Document) -> list[FieldError]:
     """Return errors in the name of a Podium resource."""
     # Pods do not name a composite group.
-    unlimited = case.native or case.update or case.ref.kind == "CompositePodGroup"
+    unlimited = context.native or context.update or context.ref.kind == "CompositePodGroup"
     if unlimited or len(new["metadata"].get("name", "")) <= NAME_LIMIT:
         return []
     error = fields.too_long(NAME_LENGTH.cause, "metadata.name", NAME_LIMIT)
-    if level(case, NAME_LENGTH) is RuleLevel.DENY:
+    if level(context, NAME_LENGTH) is RuleLevel.DENY:
         return [error]
-    breach(case, NAME_LENGTH, error.field, error.body)
+    breach(context, NAME_LENGTH, error.field, error.body)
     return []
 
 
-def judge(case: RuleContext, new: Document, old: Document | None) -> None:
+def judge(context: RuleContext, new: Document, old: Document | None) -> None:
     """Check an object that the API server would store."""
-    match case.ref.kind:
+    match context.ref.kind:
         case "Pod":
             if old is None:
-                _judge_pod(case, new)
+                _judge_pod(context, new)
             else:
-                _judge_label(case, new, old)
+                _judge_label(context, new, old)
         case "PodGroup" if old is None:
-            _judge_group(case, new)
+            _judge_group(context, new)
         case "CompositePodGroup" if old is None:
-            _judge_class(case, new["spec"].get("priorityClassName", ""), pods=False)
+            _judge_class(context, new["spec"].get("priorityClassName", ""), pods=False)
         case "Workload" if old is None:
-            _judge_workload(case, new)
+            _judge_workload(context, new)
         case "PriorityClass":
-            _judge_priority_class(case, new)
+            _judge_priority_class(context, new)
         case _:
             pass
 
 
-def _judge_priority_class(case: RuleContext, new: Document) -> None:
-    if "value" not in case.request.object:
-        breach(case, CLASS_WITHOUT_VALUE, "value", "is missing and counts as 0")
-    found = msgspec.convert(new, PriorityClass)
-    for rule, findings in ((CLASS_TOLERATION, unreadable(found)), (CLASS_PREFIXES, contradicting(found))):
+def _judge_priority_class(context: RuleContext, new: Document) -> None:
+    if "value" not in context.request.object:
+        breach(context, CLASS_WITHOUT_VALUE, "value", "is missing and counts as 0")
+    priority_class = msgspec.convert(new, PriorityClass)
+    for rule, findings in (
+        (CLASS_TOLERATION, unreadable(priority_class)),
+        (CLASS_PREFIXES, contradicting(priority_class)),
+    ):
         for finding in findings:
-            breach(case, rule, finding.field, finding.message)
+            breach(context, rule, finding.field, finding.message)
 
 
-def _judge_pod(case: RuleContext, new: Document) -> None:
+def _judge_pod(context: RuleContext, new: Document) -> None:
     spec = new["spec"]
     label = new["metadata"].get("labels", {}).get(GROUP_LABEL)
     named = spec.get("schedulingGroup", {}).get("podGroupName")
     if label and named and label != named:
         message = f"names PodGroup {go_quote(named)} but the label {GROUP_LABEL} names {go_quote(label)}"
-        breach(case, TWO_GROUPS, "spec.schedulingGroup", message)
-    _judge_class(case, spec.get("priorityClassName", ""), pods=True)
-    key = gang.group_key(case, new)
-    group = case.view.groups.get(key) if key is not None else None
+        breach(context, TWO_GROUPS, "spec.schedulingGroup", message)
+    _judge_class(context, spec.get("priorityClassName", ""), pods=True)
+    key = gang.group_key(context, new)
+    group = context.view.groups.get(key) if key is not None else None
     # If the Priority plugin is off, the pod has no integer.
     value = spec.get("priority", 0)
     if (
@@ -186,72 +190,72 @@ def _judge_pod(case: RuleContext, new: Document) -> None:
         message = (
             f"priority {ours} differs from that of PodGroup {go_quote(group.ref.name)}, which is {theirs}"
         )
-        breach(case, MEMBER_PRIORITY, "spec.priority", message)
+        breach(context, MEMBER_PRIORITY, "spec.priority", message)
 
 
-def _judge_label(case: RuleContext, new: Document, old: Document) -> None:
+def _judge_label(context: RuleContext, new: Document, old: Document) -> None:
     stored = old["metadata"].get("labels", {}).get(GROUP_LABEL)
     label = new["metadata"].get("labels", {}).get(GROUP_LABEL)
     if label == stored:
         return
     if label is None:
-        what = "removed"
+        change = "removed"
     else:
-        what = f"{'added as' if stored is None else 'changed to'} {go_quote(label)}"
+        change = f"{'added as' if stored is None else 'changed to'} {go_quote(label)}"
     was = "it has none" if stored is None else f"it is {go_quote(stored)}"
-    message = f"the label {GROUP_LABEL} may not be {what} once the pod exists, {was}"
-    breach(case, LABEL_FIXED, f"metadata.labels[{GROUP_LABEL}]", message)
+    message = f"the label {GROUP_LABEL} may not be {change} once the pod exists, {was}"
+    breach(context, LABEL_FIXED, f"metadata.labels[{GROUP_LABEL}]", message)
 
 
-def _judge_group(case: RuleContext, new: Document) -> None:
+def _judge_group(context: RuleContext, new: Document) -> None:
     group = _read(new)
-    _judge_mode(case, "spec", group.min_count, group.disruption_mode)
-    _judge_class(case, group.priority_class_name, pods=False)
-    template = _template_of(case, group)
+    _judge_mode(context, "spec", group.min_count, group.disruption_mode)
+    _judge_class(context, group.priority_class_name, pods=False)
+    template = _template_of(context, group)
     if template is None:
         return
     for field, have, want in differences(group, template):
         message = f"is {'unset' if have is None else have}, template {go_quote(template.name)} has {want}"
-        breach(case, UNLIKE_TEMPLATE, f"spec.{field}", message)
+        breach(context, UNLIKE_TEMPLATE, f"spec.{field}", message)
 
 
-def _judge_workload(case: RuleContext, new: Document) -> None:
+def _judge_workload(context: RuleContext, new: Document) -> None:
     workload: Workload = _read(new)
     for path, template in unlike_parents(workload):
         message = f"is not `all`, but that of the composite template {go_quote(template.name)} above it is"
-        breach(case, CHILD_MODE, f"{path}.disruptionMode", message)
+        breach(context, CHILD_MODE, f"{path}.disruptionMode", message)
     for path, template in workload.templates.items():
         if not template.composite:
-            _judge_mode(case, path, template.min_count, template.disruption_mode)
+            _judge_mode(context, path, template.min_count, template.disruption_mode)
         name = template.priority_class_name
-        value = unresolved(case.view.classes, name, template.priority)
+        value = unresolved(context.view.classes, name, template.priority)
         if value is not None:
-            breach(case, TEMPLATE_PRIORITY, f"{path}.priority", unresolved_message(template, value))
+            breach(context, TEMPLATE_PRIORITY, f"{path}.priority", unresolved_message(template, value))
         if not name:
             continue
         field = f"{path}.priorityClassName"
-        found = case.seek_class(name)
-        if found is None:
-            breach(case, TEMPLATE_CLASS, field, f"no PriorityClass with name {name} was found")
-        elif found.value > priority.HIGHEST_USER_PRIORITY:
-            message = f"class {name} has {found.value}, more than a PodGroup may have"
-            breach(case, TEMPLATE_SYSTEM_CLASS, field, message)
+        resolved = context.seek_class(name)
+        if resolved is None:
+            breach(context, TEMPLATE_CLASS, field, f"no PriorityClass with name {name} was found")
+        elif context.api.maximum is not None and resolved.value > context.api.maximum:
+            message = f"class {name} has {resolved.value}, more than a PodGroup may have"
+            breach(context, TEMPLATE_SYSTEM_CLASS, field, message)
 
 
-def _judge_mode(case: RuleContext, path: str, min_count: int | None, mode: DisruptionMode | None) -> None:
+def _judge_mode(context: RuleContext, path: str, min_count: int | None, mode: DisruptionMode | None) -> None:
     if min_count is None and mode is DisruptionMode.POD_GROUP:
         message = "a basic group cannot be disrupted as a whole"
-        breach(case, BASIC_MODE, f"{path}.disruptionMode", message)
+        breach(context, BASIC_MODE, f"{path}.disruptionMode", message)
 
 
-def _judge_class(case: RuleContext, name: str, *, pods: bool) -> None:
-    patterns = case.profile.policy.allowed(case.ref.namespace, pods=pods)
+def _judge_class(context: RuleContext, name: str, *, pods: bool) -> None:
+    patterns = context.profile.policy.allowed(context.ref.namespace, pods=pods)
     if not name or patterns is None or _matches(name, patterns):
         return
-    what = "pods" if pods else "PodGroups"
+    plural = "pods" if pods else "PodGroups"
     listed = ", ".join(patterns) or "none"
-    message = f"{what} in namespace {case.ref.namespace} may not use class {name} (allowed: {listed})"
-    breach(case, CLASS_ALLOWED, "spec.priorityClassName", message)
+    message = f"{plural} in namespace {context.ref.namespace} may not use class {name} (allowed: {listed})"
+    breach(context, CLASS_ALLOWED, "spec.priorityClassName", message)
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:
@@ -264,12 +268,12 @@ def _read(document: Document) -> Any:
     return read.neutral(msgspec.convert(document, read.type))
 
 
-def _template_of(case: RuleContext, group: PodGroup) -> Template | None:
+def _template_of(context: RuleContext, group: PodGroup) -> Template | None:
     """Return the template that a group refers to, or None if it is not visible."""
     ref = group.template_ref
     if ref is None:
         return None
-    workload = case.view.workloads.get(GroupKey(case.native, case.ref.namespace, ref.workload))
+    workload = context.view.workloads.get(GroupKey(context.native, context.ref.namespace, ref.workload))
     return workload.template(ref.template) if workload is not None else None
 
 
@@ -293,15 +297,15 @@ def differences(group: PodGroup, template: Template) -> list[Difference]:
 
     A template always sets the scheduling policy.
     """
-    named, wanted = group.priority_class_name or None, template.priority_class_name or None
+    group_class, template_class = group.priority_class_name or None, template.priority_class_name or None
     pairs = (
-        Difference("priorityClassName", named, wanted),
+        Difference("priorityClassName", group_class, template_class),
         Difference("priority", group.priority, template.priority),
         Difference("preemptionPolicy", group.preemption_policy, template.preemption_policy),
         Difference("disruptionMode", group.disruption_mode, template.disruption_mode),
         Difference("schedulingPolicy", _policy_text(group.min_count), _policy_text(template.min_count)),
     )
-    return [each for each in pairs if each.want is not None and each.want != each.have]
+    return [pair for pair in pairs if pair.want is not None and pair.want != pair.have]
 
 
 def _policy_text(min_count: int | None) -> str:
@@ -313,8 +317,8 @@ def unresolved(classes: Mapping[str, PriorityClass], name: str, priority: int | 
 
     None if it gets `priority`, or if the class does not exist.
     """
-    found = resolve(classes, name) if priority is not None else None
-    return found.value if found is not None and found.value != priority else None
+    resolved = resolve(classes, name) if priority is not None else None
+    return resolved.value if resolved is not None and resolved.value != priority else None
 
 
 def unresolved_message(template: Template, value: int) -> str:

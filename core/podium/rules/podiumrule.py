@@ -51,19 +51,19 @@ class OwnRule(NamedTuple):
     on: tuple[WriteTarget, ...]
 
 
-def level(case: RuleContext, rule: OwnRule) -> RuleLevel:
+def level(context: RuleContext, rule: OwnRule) -> RuleLevel:
     """Return the level of a rule for this object."""
-    default = rule.native if case.native else rule.podium
-    return case.profile.policy.level(rule.cause.rule.id, native=case.native, default=default)
+    default = rule.native if context.native else rule.podium
+    return context.profile.policy.level(rule.cause.rule.id, native=context.native, default=default)
 
 
-def breach(case: RuleContext, rule: OwnRule, field: str, message: str) -> None:
+def breach(context: RuleContext, rule: OwnRule, field: str, message: str) -> None:
     """Handle a breach according to the rule's level."""
-    match level(case, rule):
+    match level(context, rule):
         case RuleLevel.OFF:
             return
         case RuleLevel.DENY:
-            raise case.forbid(rule.cause, field, message)
+            raise context.forbid(rule.cause, field, message)
         case RuleLevel.WARN | RuleLevel.INHERIT:
-            case.warnings.append(f"{field}: {message}")
-            case.add_finding(rule.cause, field, message)
+            context.warnings.append(f"{field}: {message}")
+            context.add_finding(rule.cause, field, message)

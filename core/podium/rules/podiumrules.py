@@ -117,7 +117,7 @@ BASIC_WITH_GROUP_DISRUPTION = Rule(
     id="basic-with-group-disruption",
     severity=Severity.WARNING,
     title="A basic group is preempted as a whole",
-    why="KEP-5710 specifies that this combination is refused, but no release refuses it. One "
+    why="KEP-5710 specifies that this combination is refused, but 1.38 is the first to refuse it. One "
     "victim then evicts members that do not depend on each other.",
     source="KEP-5710",
     needs=frozenset({Kind.POD_GROUP}),
@@ -127,7 +127,7 @@ CHILDREN_EVICTED_SINGLY = Rule(
     severity=Severity.WARNING,
     title="A template below a composite one of mode `all` has another mode",
     why="KEP-6012 specifies that all children of such a template have the mode `all`, but 1.37 does not "
-    "check it. The pods of the child are evicted with the whole tree in spite of their mode.",
+    "check it, as 1.38 does. The pods of the child are evicted with the whole tree in spite of their mode.",
     source="KEP-6012",
     needs=frozenset({Kind.WORKLOAD}),
 )
@@ -153,8 +153,8 @@ SYSTEM_CLASS_ON_GROUP = Rule(
     id="system-class-on-group",
     severity=Severity.WARNING,
     title="A group or template names a system-* class",
-    why=f"A group's priority is at most {priority.HIGHEST_USER_PRIORITY:,}: "
-    "the API server refuses such groups.",
+    why=f"A group's priority is at most {priority.HIGHEST_USER_PRIORITY:,} before Kubernetes 1.38: the API "
+    "server refuses such groups.",
     source="kube-apiserver 1.36.3 and 1.37.0 (run): maximum of spec.priority",
     needs=frozenset({Kind.POD_GROUP}),
 )

@@ -70,12 +70,12 @@ SHAPE = StructSchema(
 )
 
 
-def shape(_version: str) -> StructSchema:
+def shape(_context: RuleContext) -> StructSchema:
     """Return the table of the one version."""
     return SHAPE
 
 
-def default(document: Document, _version: str, _gates: frozenset[str]) -> None:
+def default(_context: RuleContext, document: Document) -> None:
     """Set the defaults of decoding."""
     document.setdefault("preemptionPolicy", priority.PREEMPT_LOWER_PRIORITY)
 
@@ -90,20 +90,22 @@ def prepare(_case: RuleContext, new: Document, old: Document | None) -> None:
         new["metadata"]["generation"] = 1
 
 
-def check(_case: RuleContext, new: Document, old: Document | None) -> list[FieldError]:
+def check(context: RuleContext, new: Document, old: Document | None) -> list[FieldError]:
     """Return the errors in a class, except in its metadata."""
-    return _check_create(new) if old is None else _check_update(new, old)
+    return _check_create(new) if old is None else _check_update(context, new, old)
 
 
-def judge(case: RuleContext, new: Document, _old: Document | None) -> None:
+def judge(context: RuleContext, new: Document, _old: Document | None) -> None:
     """Apply the Priority plugin: refuse a second default, but let the same class stay the default."""
     if not new.get("globalDefault"):
         return
-    other = priority.default_class(case.view.classes)
-    if other is None or (case.update and other.metadata.name == case.ref.name):
+    current = priority.default_class(context.view.classes)
+    if current is None or (context.update and current.metadata.name == context.ref.name):
         return
-    message = f"PriorityClass {other.metadata.name} is already marked as default. Only one default can exist"
-    raise case.forbid(SECOND_DEFAULT, "globalDefault", message)
+    message = (
+        f"PriorityClass {current.metadata.name} is already marked as default. Only one default can exist"
+    )
+    raise context.forbid(SECOND_DEFAULT, "globalDefault", message)
 
 
 def _check_create(document: Document) -> list[FieldError]:
@@ -139,11 +141,12 @@ def _unlike_system_class(name: str, value: int, *, default: bool) -> str:
     return f"globalDefault of {name} PriorityClass must be false" if default else ""
 
 
-def _check_update(new: Document, old: Document) -> list[FieldError]:
-    errors: list[FieldError] = []
-    if new["value"] != old["value"]:
-        errors.append(fields.forbidden(FIXED, "value", "may not be changed in an update."))
-    if new["preemptionPolicy"] != old["preemptionPolicy"]:
-        detail = "field is immutable"
-        errors.append(fields.invalid(FIXED, "preemptionPolicy", new["preemptionPolicy"], detail))
+def _check_update(context: RuleContext, new: Document, old: Document) -> list[FieldError]:
+    errors = [
+        fields.invalid(FIXED, name, new[name], "field is immutable")
+        for name in ("value", "preemptionPolicy")
+        if new[name] != old[name]
+    ]
+    if new["value"] != old["value"] and not context.minor.plain_class_errors:
+        errors[0] = fields.forbidden(FIXED, "value", "may not be changed in an update.")
     return errors

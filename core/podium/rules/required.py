@@ -1,20 +1,22 @@
-"""Required fields of pods and of the kinds that create them, and the checks that join two of their fields.
+"""Required fields of pods and of the kinds that create them, and the checks that join some of their fields.
 
 The table of required fields is generated from servers. The schema cannot say that a selector has to match its
 template, or which restart policy a kind allows.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from podium.api.meta import LabelSelector
+from podium.api.minors import group_minor
 from podium.api.selectors import selector_of
-from podium.rules import fields, metadata
+from podium.rules import fields, jobscheduling, metadata
 from podium.rules.admission import generated_name
 from podium.rules.decoding import WrongTypeError, decode
 from podium.rules.fields import FieldError, RuleRemedy, refusal
+from podium.rules.jobscheduling import NewJob
 from podium.rules.specs import fields_of, required_of, specs, validates_pods
 
 MISSING = refusal(
@@ -45,23 +47,32 @@ RESTART_POLICY = refusal(
     source="Kubernetes API server: validation of apps/v1 and batch/v1",
     fix="Set restartPolicy to a supported value.",
 )
-RULES = (MISSING.rule, SELECTOR.rule, RESTART_POLICY.rule)
+RULES = (MISSING.rule, SELECTOR.rule, RESTART_POLICY.rule, *jobscheduling.RULES)
 
 _EMPTY: tuple[Any, ...] = (None, "", 0, [])
 _SELECTING = ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
-# The path of the template of each kind whose restart policy is limited, and the values for it.
+# The path of the Job in each kind whose restart policy is limited, and the values for it.
 _ENDING = ("OnFailure", "Never")
-_JOBS = {"Job": ("template",), "CronJob": ("jobTemplate", "spec", "template")}
+_JOBS: Mapping[str, tuple[str, ...]] = {"Job": (), "CronJob": ("spec", "jobTemplate")}
 _GROUPS = ("apps/v1", "batch/v1")
 
 
-def missing(document: Mapping[str, Any], minor: int) -> list[FieldError]:
-    """Return the errors of a Pod or of an owner of pods that decodes; none for other kinds."""
+def missing(
+    document: Mapping[str, Any], minor: int, gates: Collection[str] | None = None
+) -> list[FieldError]:
+    """Return the errors of a Pod or of an owner of pods that decodes; none for other kinds.
+
+    `gates` are those of the server for a new object. An update is judged without them, because the server
+    compares it with the stored object.
+    """
     if not validates_pods(document):
         return []
     kind, spec = document["kind"], _map(document.get("spec"))
+    declared = "spec.selector" if kind == "StatefulSet" and group_minor(minor).declared_fields else ""
     absent = [
-        error for part in specs(document) for error in _missing(part.value, part.kind, part.path, minor)
+        error._replace(declared=error.field == declared)
+        for checked in specs(document)
+        for error in _missing(checked.value, checked.kind, checked.path, minor)
     ]
     for at, error in enumerate(absent):
         if error.field.rpartition(".")[2] in _LEFT_OUT:
@@ -69,15 +80,21 @@ def missing(document: Mapping[str, Any], minor: int) -> list[FieldError]:
             break
     if document["apiVersion"] not in _GROUPS or kind not in (*_SELECTING, *_JOBS):
         return absent
-    # The server looks at the template last.
-    in_template = [error for error in absent if error.field.startswith("spec.template.")]
-    return [
+    known = group_minor(minor)
+    job = _job(document) if kind in _JOBS else None
+    # The server looks at the template last, and then at the declarative rules.
+    place = f"{job.path if job else ''}spec.template."
+    in_template = [error for error in absent if error.field.startswith(place)]
+    errors = [
         *_metadata(document, minor),
         *(error for error in absent if error not in in_template),
         *(_selector(kind, spec) if kind in _SELECTING else ()),
+        *(jobscheduling.spec_errors(job, known, gates) if job and gates is not None else ()),
         *in_template,
-        *_restart_policy(kind, spec),
+        *_restart_policy(job, spec),
+        *(jobscheduling.annotation_errors(job, known, gates) if job and gates is not None else ()),
     ]
+    return sorted(errors, key=lambda error: error.declared)
 
 
 def _metadata(document: Mapping[str, Any], minor: int) -> list[FieldError]:
@@ -87,7 +104,9 @@ def _metadata(document: Mapping[str, Any], minor: int) -> list[FieldError]:
         return []
     given.setdefault("namespace", "default")
     name = given.get("name") or generated_name(given)
-    return metadata.check_create(given, name, namespaced=True, minor=minor)
+    known = group_minor(minor)
+    errors = metadata.check_create(given, name, namespaced=True, minor=known)
+    return metadata.declare(errors) if known.declared_fields else errors
 
 
 def _missing(value: Any, kind: str, path: str, minor: int) -> Iterator[FieldError]:
@@ -102,6 +121,9 @@ def _missing(value: Any, kind: str, path: str, minor: int) -> Iterator[FieldErro
     required = required_of(minor)
     # The server looks at a name first.
     for name, to in sorted(fields_of(kind, minor).items(), key=lambda field: field[0] != "name"):
+        if (kind, name) == ("JobSpec", "scheduling"):
+            # The server drops it, or `jobscheduling` has all of its checks.
+            continue
         inner, message = value.get(name), required.get(f"{kind}.{name}")
         if message and inner in _EMPTY and inner is not False:
             yield FieldError(MISSING, f"{path}.{name}", message)
@@ -130,14 +152,20 @@ def _selector(kind: str, spec: Mapping[str, Any]) -> Iterator[FieldError]:
         yield fields.invalid(SELECTOR, "spec.template.metadata.labels", labels, text)
 
 
-def _restart_policy(kind: str, spec: Mapping[str, Any]) -> Iterator[FieldError]:
-    steps = _JOBS.get(kind, ("template",))
-    template: Mapping[str, Any] = spec
+def _job(document: Mapping[str, Any]) -> NewJob:
+    """Return the Job of a document, or the Job in it."""
+    steps = _JOBS[document["kind"]]
     for step in steps:
-        template = _map(template.get(step))
+        document = _map(document.get(step))
+    path = "".join(f"{step}." for step in steps)
+    return NewJob(_map(document.get("metadata")), _map(document.get("spec")), path)
+
+
+def _restart_policy(job: NewJob | None, spec: Mapping[str, Any]) -> Iterator[FieldError]:
+    template = _map((spec if job is None else job.spec).get("template"))
     given = _map(template.get("spec")).get("restartPolicy") or "Always"
-    path = f"spec.{'.'.join(steps)}.spec.restartPolicy"
-    if kind not in _JOBS:
+    path = f"{'' if job is None else job.path}spec.template.spec.restartPolicy"
+    if job is None:
         if given != "Always":
             yield fields.unsupported(RESTART_POLICY, path, given, ["Always"])
     elif given == "Always":

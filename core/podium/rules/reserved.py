@@ -17,17 +17,17 @@ TARGETS = (WriteTarget("Pod", Operation.CREATE, AdmissionPhase.MUTATE),)
 TOLERATION = {"key": RESERVED, "operator": "Exists", "effect": "NoSchedule"}
 
 
-def tolerate(case: RuleContext, new: Document) -> None:
+def tolerate(context: RuleContext, new: Document) -> None:
     """Add the toleration to a new pod of Podium's scheduler, unless it tolerates the taint already.
 
     Does nothing if the policy reserves no nodes, and for pods of other schedulers.
     """
-    if not case.profile.policy.reserved_nodes or new["spec"].get("schedulerName") != PODIUM_SCHEDULER:
+    if not context.profile.policy.reserved_nodes or new["spec"].get("schedulerName") != PODIUM_SCHEDULER:
         return
     tolerations = new["spec"].get("tolerations") or []
     # The API server has already refused a value that is not a list of objects.
-    if isinstance(tolerations, list) and not any(_covers(each) for each in tolerations):
-        case.append(new, "tolerations", dict(TOLERATION))
+    if isinstance(tolerations, list) and not any(_covers(toleration) for toleration in tolerations):
+        context.append(new, "tolerations", dict(TOLERATION))
 
 
 def _covers(toleration: Any) -> bool:

@@ -167,6 +167,12 @@ def validate(
     shape: StructSchema, path: str, new: Document, old: Document | None, write: WriteContext
 ) -> list[FieldError]:
     """Return errors of a struct by its table; `old` is None if there is no stored counterpart."""
+    return [error._replace(declared=True) for error in _validate(shape, path, new, old, write)]
+
+
+def _validate(
+    shape: StructSchema, path: str, new: Document, old: Document | None, write: WriteContext
+) -> list[FieldError]:
     errors: list[FieldError] = []
     for check in shape.checks:
         errors += check(path, new, old, write) or ()
@@ -188,9 +194,9 @@ def _validate_field(
     errors: list[FieldError] = []
     stopped = False
     for stop in field.stops:
-        found = stop(path, value, stored, write)
-        if found is not None:
-            errors += found
+        failures = stop(path, value, stored, write)
+        if failures is not None:
+            errors += failures
             stopped = True
     if stopped:
         return errors
@@ -200,13 +206,13 @@ def _validate_field(
     if shape is None or value is None:
         return errors
     if not field.many:
-        return errors + validate(shape, path, value, stored, write)
+        return errors + _validate(shape, path, value, stored, write)
     counterparts = by_key(stored, field.key) if field.key else {}
     for index, item in enumerate(value):
         counterpart = counterparts.get(item.get(field.key))
         if write.update and counterpart is not None and counterpart == item:
             continue
-        errors += validate(shape, f"{path}[{index}]", item, counterpart, write)
+        errors += _validate(shape, f"{path}[{index}]", item, counterpart, write)
     return errors
 
 

@@ -7,15 +7,14 @@ of its predecessor.
 import functools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from podium import jsontext
-from podium.api.fieldpath import at, parse_path
-from podium.api.foreign import MANIFEST_OWNERS, OWNERS
-from podium.api.podcreators import PodCreator
-from podium.api.podmakers import POD_MAKERS, MadePods
+from podium.api.podkinds.custom import CustomPodCreator
+from podium.api.podkinds.kind import Spec
+from podium.api.podkinds.table import LISTED_KINDS, OWNER_KINDS
 
 POD = ("v1", "Pod")
 
@@ -29,18 +28,6 @@ class FieldTables(msgspec.Struct, frozen=True):
     """By `Type.field`: the server's message on its absence; empty if it counts as an empty object."""
 
 
-class Spec(NamedTuple):
-    """A part of a document: its path, its type in the tables, and its value, which may be absent.
-
-    `own` are fields that the kind of the document adds to the type.
-    """
-
-    path: str
-    kind: str
-    value: Any
-    own: frozenset[str] = frozenset()
-
-
 @functools.cache
 def _tables() -> FieldTables:
     return jsontext.parse(Path(__file__).with_name("podfields.json").read_bytes(), FieldTables)
@@ -51,10 +38,10 @@ def specs(document: Mapping[str, Any]) -> Iterator[Spec]:
     fields = _tables().fields
     kind = (document["apiVersion"], document["kind"])
     of_kind = f"{document['kind']}Spec"
-    if kind == POD or (kind in OWNERS and of_kind in fields[min(fields)]):
-        yield Spec("spec", of_kind, document.get("spec"))
-    elif kind in MANIFEST_OWNERS:
-        yield from _pod_specs(msgspec.convert(document, MANIFEST_OWNERS[kind].type), document)
+    if kind == POD or (kind in LISTED_KINDS and of_kind in fields[min(fields)]):
+        yield Spec("spec", document.get("spec"), kind=of_kind)
+    elif kind in OWNER_KINDS:
+        yield from msgspec.convert(document, OWNER_KINDS[kind].type).pod_specs(document)
 
 
 def validates_pods(document: Mapping[str, Any]) -> bool:
@@ -63,19 +50,7 @@ def validates_pods(document: Mapping[str, Any]) -> bool:
     The schemas of other projects' custom resources differ in what they require.
     """
     kind = (document["apiVersion"], document["kind"])
-    return kind == POD or (kind in MANIFEST_OWNERS and kind not in POD_MAKERS)
-
-
-def _pod_specs(owner: PodCreator, document: Mapping[str, Any]) -> Iterator[Spec]:
-    """Yield the pod specs of an owner that was decoded from `document`."""
-    if not isinstance(owner, MadePods):
-        for path, _ in owner.templates():
-            yield Spec(f"{path}.spec", "PodSpec", at(document, parse_path(path)).get("spec"))
-        return
-    for role in owner.roles():
-        # A Spark driver or a step of a Workflow has some fields of a pod among its own.
-        if role.spec_path != role.path and role.template.get("spec") is not None:
-            yield Spec(role.spec_path, "PodSpec", at(document, parse_path(role.spec_path)), role.own)
+    return kind == POD or (kind in OWNER_KINDS and OWNER_KINDS[kind].type is not CustomPodCreator)
 
 
 @functools.cache

@@ -44,25 +44,27 @@ REVISION = refusal(
 RULES = (NOT_FOUND.rule, EXISTS.rule, CONFLICT.rule, REVISION.rule)
 
 
-def not_found(case: RuleContext) -> RefusedRequest:
+def not_found(context: RuleContext) -> RefusedRequest:
     """Return the 404 of an update without a stored object."""
-    text = f"{case.resource} {go_quote(case.ref.name)} not found"
-    return case.refuse(404, "NotFound", text, NOT_FOUND)
+    text = f"{context.resource} {go_quote(context.ref.name)} not found"
+    return context.refuse(404, "NotFound", text, NOT_FOUND)
 
 
-def check_uid(case: RuleContext, meta: Document, old: Document) -> None:
+def check_uid(context: RuleContext, meta: Document, old: Document) -> None:
     """Raise Refused for an update of another uid; this check comes before any admission."""
     sent, stored = meta.get("uid"), old.get("uid")
     if sent and stored and sent != stored:
-        key = "/".join(part for part in ("/registry", case.plural, case.ref.namespace, case.ref.name) if part)
+        key = "/".join(
+            part for part in ("/registry", context.plural, context.ref.namespace, context.ref.name) if part
+        )
         text = (
             f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
             f"Precondition failed: UID in precondition: {sent}, UID in object meta: {stored}"
         )
-        raise _conflict(case, "metadata.uid", text)
+        raise _conflict(context, "metadata.uid", text)
 
 
-def check_revision(case: RuleContext, meta: Document, old: Document) -> None:
+def check_revision(context: RuleContext, meta: Document, old: Document) -> None:
     """Raise Refused for an update of another revision, or without one if the kind requires it."""
     stored, sent = old.get("resourceVersion"), meta.get("resourceVersion", "0")
     if not stored:
@@ -70,47 +72,49 @@ def check_revision(case: RuleContext, meta: Document, old: Document) -> None:
     field = "metadata.resourceVersion"
     if not (sent.isascii() and sent.isdigit()):
         text = f"strconv.ParseUint: parsing {go_quote(sent)}: invalid syntax"
-        raise case.refuse(500, "", text, REVISION, field=field)
+        raise context.refuse(500, "", text, REVISION, field=field)
     if not sent.strip("0"):
-        unconditional = case.ref.kind in ("Pod", "PriorityClass") or (case.native and case.minor < 37)
+        unconditional = context.ref.kind in ("Pod", "PriorityClass") or (
+            context.native and context.minor.free_updates
+        )
         if not unconditional:
             body = "Invalid value: 0: must be specified for an update"
-            text = f"{case.resource} {go_quote(case.ref.name)} is invalid: {field}: {body}"
-            raise case.refuse(422, "Invalid", text, REVISION, field=field, message=body)
+            text = f"{context.resource} {go_quote(context.ref.name)} is invalid: {field}: {body}"
+            raise context.refuse(422, "Invalid", text, REVISION, field=field, message=body)
     elif sent != stored:
         text = "the object has been modified; please apply your changes to the latest version and try again"
-        raise _conflict(case, field, text)
+        raise _conflict(context, field, text)
 
 
-def _conflict(case: RuleContext, field: str, text: str) -> RefusedRequest:
-    prefix = f"Operation cannot be fulfilled on {case.resource} {go_quote(case.ref.name)}"
-    return case.refuse(409, "Conflict", f"{prefix}: {text}", CONFLICT, field=field, message=text)
+def _conflict(context: RuleContext, field: str, text: str) -> RefusedRequest:
+    prefix = f"Operation cannot be fulfilled on {context.resource} {go_quote(context.ref.name)}"
+    return context.refuse(409, "Conflict", f"{prefix}: {text}", CONFLICT, field=field, message=text)
 
 
-def check_free(case: RuleContext, meta: Document) -> None:
+def check_free(context: RuleContext, meta: Document) -> None:
     """Raise Refused for a new object with a resourceVersion, or with a name that is taken."""
     revision = meta.get("resourceVersion", "")
     if revision.isascii() and revision.isdigit() and revision.strip("0"):
         text = "resourceVersion should not be set on objects to be created"
-        raise case.refuse(500, "", text, REVISION, field="metadata.resourceVersion")
+        raise context.refuse(500, "", text, REVISION, field="metadata.resourceVersion")
     name = meta.get("name")
-    holder = None if name is None else _holder(case, name)
+    holder = None if name is None else _holder(context, name)
     if holder is not None:
         going = "object is being deleted: " if holder.metadata.deletionTimestamp else ""
-        text = f"{going}{case.resource} {go_quote(holder.metadata.name or '')} already exists"
-        raise case.refuse(409, "AlreadyExists", text, EXISTS, field="metadata.name")
+        text = f"{going}{context.resource} {go_quote(holder.metadata.name or '')} already exists"
+        raise context.refuse(409, "AlreadyExists", text, EXISTS, field="metadata.name")
 
 
-def _holder(case: RuleContext, name: str) -> _Stored | None:
-    namespace, view = case.ref.namespace, case.view
-    match case.ref.kind:
+def _holder(context: RuleContext, name: str) -> _Stored | None:
+    namespace, view = context.ref.namespace, context.view
+    match context.ref.kind:
         case "Pod":
             return view.pods.get((namespace, name))
         case "PriorityClass":
             return view.classes.get(name)
         case "PodGroup":
-            return view.groups.get(GroupKey(case.native, namespace, name))
+            return view.groups.get(GroupKey(context.native, namespace, name))
         case "CompositePodGroup":
-            return view.composites.get(GroupKey(case.native, namespace, name, composite=True))
+            return view.composites.get(GroupKey(context.native, namespace, name, composite=True))
         case _:
-            return view.workloads.get(GroupKey(case.native, namespace, name))
+            return view.workloads.get(GroupKey(context.native, namespace, name))

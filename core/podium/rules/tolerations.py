@@ -40,9 +40,9 @@ TOLERATION_CONTRADICTS = Rule(
 )
 
 
-def unreadable(found: PriorityClass) -> Iterator[Finding]:
+def unreadable(priority_class: PriorityClass) -> Iterator[Finding]:
     """Yield findings on the toleration annotations of a class that do not parse, with the value in force."""
-    read, name = toleration(found), found.metadata.name or ""
+    read, name = toleration(priority_class), priority_class.metadata.name or ""
     for key, text in read.unparsed if read is not None else ():
         if key.endswith(TOLERATION_SECONDS):
             why = "is not a 64-bit integer: the toleration has no end."
@@ -56,13 +56,13 @@ def unreadable(found: PriorityClass) -> Iterator[Finding]:
         )
 
 
-def contradicting(found: PriorityClass) -> Iterator[Finding]:
+def contradicting(priority_class: PriorityClass) -> Iterator[Finding]:
     """Yield findings on the toleration annotations of a class that differ under the two prefixes."""
-    name, annotations = found.metadata.name or "", found.metadata.annotations or {}
-    for counts, other in contradictions(annotations):
+    name, annotations = priority_class.metadata.name or "", priority_class.metadata.annotations or {}
+    for counts, ignored in contradictions(annotations):
         yield TOLERATION_CONTRADICTS.finding(
             class_ref(name),
-            f"metadata.annotations[{other}]",
-            f"is {annotations[other]!r}, but {counts} is {annotations[counts]!r}, which is used.",
-            annotate_class(name, f"{other}-"),
+            f"metadata.annotations[{ignored}]",
+            f"is {annotations[ignored]!r}, but {counts} is {annotations[counts]!r}, which is used.",
+            annotate_class(name, f"{ignored}-"),
         )

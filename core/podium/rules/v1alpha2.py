@@ -13,36 +13,36 @@ from podium.api.convert import KEPT, PARENT, kept_text, restorable
 from podium.rules import fields, grouppriority, podgroup, templates
 from podium.rules.context import RuleContext
 from podium.rules.fields import FieldError
-from podium.rules.groupspec import OLDER, TEMPLATE_REF
+from podium.rules.groupspec import TEMPLATE_REF
 from podium.rules.schema import Document
 
 _POLICY = "preemptionPolicy"
 
 
-def patch(case: RuleContext, new: Document) -> list[dict[str, Any]]:
+def patch(context: RuleContext, new: Document) -> list[dict[str, Any]]:
     """Return the operations that write the annotation, none if it is right.
 
     Raises Refused for another policy than the class's.
     """
-    text = _wanted(case, new) if case.version == OLDER else None
+    text = _annotation(context, new) if context.api.older else None
     if text is None:
         return []
-    if (case.request.object.get("metadata") or {}).get("annotations") is None:
+    if (context.request.object.get("metadata") or {}).get("annotations") is None:
         return [{"op": "add", "path": "/metadata/annotations", "value": {KEPT: text}}]
     return [{"op": "add", "path": f"/metadata/annotations/{KEPT.replace('/', '~1')}", "value": text}]
 
 
-def _wanted(case: RuleContext, new: Document) -> str | None:
+def _annotation(context: RuleContext, new: Document) -> str | None:
     """Return the value that the annotation should have, or None to leave it unchanged."""
-    if case.request.old is not None:
-        return None if KEPT in _annotations(new) else _annotations(case.request.old).get(KEPT)
-    if case.ref.kind != "PodGroup":
+    if context.request.old is not None:
+        return None if KEPT in _annotations(new) else _annotations(context.request.old).get(KEPT)
+    if context.ref.kind != "PodGroup":
         return None
-    found = priority.resolve(case.view.classes, new["spec"].get("priorityClassName", ""))
-    assert found is not None
-    given = restorable(case.request.object).get(_POLICY)
-    grouppriority.check_policy(case, given, found.preemption_policy)
-    kept = {**restorable(case.request.object), _POLICY: found.preemption_policy}
+    resolved = priority.resolve(context.view.classes, new["spec"].get("priorityClassName", ""))
+    assert resolved is not None
+    given = restorable(context.request.object).get(_POLICY)
+    grouppriority.check_policy(context, given, resolved.preemption_policy)
+    kept = {**restorable(context.request.object), _POLICY: resolved.preemption_policy}
     return None if given is not None else kept_text(kept)
 
 
@@ -50,9 +50,9 @@ def _annotations(document: Document) -> Document:
     return (document.get("metadata") or {}).get("annotations") or {}
 
 
-def check(case: RuleContext, new: Document, old: Document | None) -> list[FieldError]:
+def check(context: RuleContext, new: Document, old: Document | None) -> list[FieldError]:
     """Return errors for an update that changes the stored policy; paths are v1beta1's."""
-    if case.version != OLDER:
+    if not context.api.older:
         return []
     after = restorable(new)
     if old is None:
@@ -61,7 +61,7 @@ def check(case: RuleContext, new: Document, old: Document | None) -> list[FieldE
         detail = f"must be set when {PARENT} is set"
         return [fields.required(TEMPLATE_REF, "spec.workloadRef", detail)]
     before = restorable(old)
-    if case.ref.kind == "PodGroup":
+    if context.ref.kind == "PodGroup":
         changed = [f"spec.{name}" for name in (PARENT, _POLICY) if after.get(name) != before.get(name)]
         cause = podgroup.FIXED
     else:

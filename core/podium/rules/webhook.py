@@ -98,109 +98,113 @@ def review_phase(phase: AdmissionPhase, request: Request, view: ClusterReader, p
     rules = _RULES.get((api_version, kind)) if named else None
     if rules is None:
         return NO_OPINION
-    case = RuleContext(request, view, profile, reference(request.object, rules), rules.PLURAL)
+    context = RuleContext(request, view, profile, reference(request.object, rules), rules.PLURAL)
     patch: list[dict[str, Any]] = []
     try:
         match phase:
             case AdmissionPhase.MUTATE:
-                patch = _mutate(case, rules)
+                patch = _mutate(context, rules)
             case AdmissionPhase.VALIDATE:
-                _validate(case, rules)
+                _validate(context, rules)
             case AdmissionPhase.GANG | AdmissionPhase.SCHEDULED_GANG:
-                patch = _join(case, rules, scheduled=phase is AdmissionPhase.SCHEDULED_GANG)
+                patch = _join(context, rules, scheduled=phase is AdmissionPhase.SCHEDULED_GANG)
     except RefusedRequest as error:
-        return refused(case, error)
-    return allowed(case, None, patch)
+        return refused(context, error)
+    return allowed(context, None, patch)
 
 
-def _mutate(case: RuleContext, rules: KindRules) -> list[dict[str, Any]]:
+def _mutate(context: RuleContext, rules: KindRules) -> list[dict[str, Any]]:
     try:
-        new = canonical(case, rules, case.request.object, [])
-        old = stored(case, rules) if case.update else None
+        new = canonical(context, rules, context.request.object, [])
+        old = stored(context, rules) if context.update else None
     except RefusedRequest:
         # The schema refuses it later, with 422.
         return []
-    if case.status or (old is not None and "deletionTimestamp" in old["metadata"]):
+    if context.status or (old is not None and "deletionTimestamp" in old["metadata"]):
         return []
-    podiumchecks.mutate(case, new, old)
-    if case.native:
-        return spec_patch(case.request.object, case.changes, case.appended)
-    rules.mutate(case, new, old)
+    podiumchecks.mutate(context, new, old)
+    if context.native:
+        return spec_patch(context.request.object, context.changes, context.appended)
+    rules.mutate(context, new, old)
     if rules in _GROUPS:
-        _default_mode(case, new)
-    return spec_patch(case.request.object, case.changes, case.appended) + v1alpha2.patch(case, new)
+        _default_mode(context, new)
+    return spec_patch(context.request.object, context.changes, context.appended) + v1alpha2.patch(
+        context, new
+    )
 
 
-def _join(case: RuleContext, rules: KindRules, *, scheduled: bool) -> list[dict[str, Any]]:
+def _join(context: RuleContext, rules: KindRules, *, scheduled: bool) -> list[dict[str, Any]]:
     try:
-        new = canonical(case, rules, case.request.object, [])
+        new = canonical(context, rules, context.request.object, [])
     except RefusedRequest:
         # The API server refuses it later.
         return []
-    labels = gang.join(case, new, scheduled=scheduled)
-    return labels + spec_patch(case.request.object, case.changes, case.appended)
+    labels = gang.join(context, new, scheduled=scheduled)
+    return labels + spec_patch(context.request.object, context.changes, context.appended)
 
 
-def _default_mode(case: RuleContext, new: Document) -> None:
+def _default_mode(context: RuleContext, new: Document) -> None:
     """Set the default disruption mode as native decoding does, unless the stored group has none either.
 
     The schema has no default: a default would hide that the mode was omitted, and the template may set it.
     """
-    old = case.request.old if case.update else None
-    sent, before = (_raw_mode(document) for document in (case.request.object, old))
+    old = context.request.old if context.update else None
+    sent, before = (_raw_mode(document) for document in (context.request.object, old))
     if sent is None and (old is None or before is not None):
-        case.changes.setdefault("disruptionMode", new["spec"]["disruptionMode"])
+        context.changes.setdefault("disruptionMode", new["spec"]["disruptionMode"])
 
 
 def _raw_mode(document: Document | None) -> Any:
     return ((document or {}).get("spec") or {}).get("disruptionMode")
 
 
-def _validate(case: RuleContext, rules: KindRules) -> None:
+def _validate(context: RuleContext, rules: KindRules) -> None:
     try:
-        new = canonical(case, rules, case.request.object, [])
-        old = stored(case, rules) if case.update else None
+        new = canonical(context, rules, context.request.object, [])
+        old = stored(context, rules) if context.update else None
     except RefusedRequest:
-        if case.native:
+        if context.native:
             return
         raise
     if old is not None and "deletionTimestamp" in old["metadata"]:
         return
-    if not case.native:
-        if case.status:
+    if not context.native:
+        if context.status:
             return
-        case.name = case.ref.name
-        errors = metadata.check_finalizers(new["metadata"]) + podiumchecks.check(case, new)
-        errors += rules.check(case, new, old) + v1alpha2.check(case, new, old)
+        context.name = context.ref.name
+        errors = metadata.check_finalizers(new["metadata"]) + podiumchecks.check(context, new)
+        errors += rules.check(context, new, old) + v1alpha2.check(context, new, old)
         if errors:
-            raise case.invalid(errors)
+            raise context.invalid(errors)
         if old is None and rules in _GROUPS:
-            _check_stamped(case, rules, new)
-    podiumchecks.judge(case, new, old)
+            _check_stamped(context, rules, new)
+    podiumchecks.judge(context, new, old)
 
 
-def _check_stamped(case: RuleContext, rules: KindRules, new: Document) -> None:
+def _check_stamped(context: RuleContext, rules: KindRules, new: Document) -> None:
     """Raise Refused for a new group whose class values were removed by a webhook after ours.
 
     A value that does not match is awaited too: the replica that set it may know a newer class or another
     default.
     """
     try:
-        _compare_stamp(case, rules, new)
+        _compare_stamp(context, rules, new)
     except RefusedRequest:
         name = new["spec"].get("priorityClassName", "")
-        if not case.awaits:
-            case.awaits.append(f"another PriorityClass {name}" if name else "another default PriorityClass")
+        if not context.awaits:
+            context.awaits.append(
+                f"another PriorityClass {name}" if name else "another default PriorityClass"
+            )
         raise
 
 
-def _compare_stamp(case: RuleContext, rules: KindRules, new: Document) -> None:
+def _compare_stamp(context: RuleContext, rules: KindRules, new: Document) -> None:
     given = dict(new["spec"])
-    rules.mutate(case, new, None)
-    for field, value in case.changes.items():
+    rules.mutate(context, new, None)
+    for field, value in context.changes.items():
         if field not in given:
             message = f"{field} is not set, but the priority admission controller computed {value}"
-            raise case.forbid(grouppriority.MISMATCH, f"spec.{field}", message)
-    if v1alpha2.patch(case, new):
+            raise context.forbid(grouppriority.MISMATCH, f"spec.{field}", message)
+    if v1alpha2.patch(context, new):
         message = f"the annotation {KEPT} does not hold the computed preemptionPolicy"
-        raise case.forbid(grouppriority.POLICY_MISMATCH, "metadata.annotations", message)
+        raise context.forbid(grouppriority.POLICY_MISMATCH, "metadata.annotations", message)

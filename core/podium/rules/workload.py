@@ -4,7 +4,9 @@ The Priority plugin does not read Workloads: a template's class need not exist, 
 the class's.
 """
 
+from podium.api.minors import GROUP_APIS
 from podium.groups.trees import MAX_TEMPLATES
+from podium.minors.minor import COMPOSITE, GroupApi
 from podium.rules import names, templates
 from podium.rules.checks import (
     gated,
@@ -16,10 +18,10 @@ from podium.rules.checks import (
     union,
     unique,
 )
-from podium.rules.context import COMPOSITE, RuleContext
+from podium.rules.context import RuleContext
 from podium.rules.decoding import objects, pointer, text
 from podium.rules.fields import FieldError, refusal
-from podium.rules.groupspec import GATE_OFF, OLDER, VERSIONS, drop_fields, kind_shape, required_text
+from podium.rules.groupspec import GATE_OFF, drop_fields, kind_shape, required_text
 from podium.rules.schema import Document, Field, StructSchema, optional, validate
 from podium.rules.templates import (
     COMPOSITE_TEMPLATE,
@@ -47,7 +49,7 @@ CONTROLLER = refusal(
 RULES = (*templates.RULES, CONTROLLER.rule)
 
 
-def _controller(version: str) -> Field:
+def _controller(api: GroupApi) -> Field:
     shape = StructSchema(
         "TypedLocalObjectReference",
         (
@@ -61,18 +63,18 @@ def _controller(version: str) -> Field:
             required_text("name", CONTROLLER, names.path_segment, "Its name, in the same namespace."),
         ),
     )
-    go = f"{version}.TypedLocalObjectReference"
+    go = f"{api.version}.TypedLocalObjectReference"
     about = "Object that the Workload represents."
     return pointer("controllerRef", shape, go, stops=(immutable(FIXED), optional), description=about)
 
 
-def _spec(version: str) -> StructSchema:
+def _spec(api: GroupApi) -> StructSchema:
     limit = max_items(TEMPLATES, MAX_TEMPLATES)
     same = no_add_no_remove(FIXED, "name")
-    older = version == OLDER
+    older, version = api.older, api.version
     leaves = objects(
         LEAVES,
-        TEMPLATE[version],
+        TEMPLATE[api],
         f"{version}.PodGroupTemplate",
         key="name",
         always=True,
@@ -82,10 +84,10 @@ def _spec(version: str) -> StructSchema:
     )
     about = "Templates of the pod groups of one workload."
     if older:
-        return StructSchema("WorkloadSpec", (_controller(version), leaves), description=about)
+        return StructSchema("WorkloadSpec", (_controller(api), leaves), description=about)
     composites = objects(
         COMPOSITES,
-        COMPOSITE_TEMPLATE[version],
+        COMPOSITE_TEMPLATE[api],
         f"{version}.CompositePodGroupTemplate",
         key="name",
         gate=COMPOSITE,
@@ -95,22 +97,22 @@ def _spec(version: str) -> StructSchema:
     )
     return StructSchema(
         "WorkloadSpec",
-        (_controller(version), leaves, composites),
+        (_controller(api), leaves, composites),
         checks=(union(TEMPLATES, LEAVES, COMPOSITES),),
         description=about,
     )
 
 
-SPECS = {version: _spec(version) for version in VERSIONS}
-SHAPES = {version: kind_shape("Workload", version, SPECS[version]) for version in VERSIONS}
+SPECS = {api: _spec(api) for api in GROUP_APIS}
+SHAPES = {api: kind_shape("Workload", api.version, SPECS[api]) for api in GROUP_APIS}
 
 
-def shape(version: str) -> StructSchema:
-    """Return the table of one version."""
-    return SHAPES[version]
+def shape(context: RuleContext) -> StructSchema:
+    """Return the table of the context's version."""
+    return SHAPES[context.api]
 
 
-def default(_document: Document, _version: str, _gates: frozenset[str]) -> None:
+def default(_context: RuleContext, _document: Document) -> None:
     """Do nothing: decoding sets no defaults, so a template's mode stays absent."""
 
 
@@ -118,24 +120,24 @@ def mutate(_case: RuleContext, _new: Document, _old: Document | None) -> None:
     """Do nothing: no plugin changes a Workload."""
 
 
-def prepare(case: RuleContext, new: Document, old: Document | None) -> None:
+def prepare(context: RuleContext, new: Document, old: Document | None) -> None:
     """Drop gated fields, of the templates too."""
     stored = None if old is None else old["spec"]
-    drop_fields(case, SPECS[case.version], "spec", new["spec"], stored)
-    drop_in_templates(case, new["spec"], stored)
+    drop_fields(context, SPECS[context.api], "spec", new["spec"], stored)
+    drop_in_templates(context, new["spec"], stored)
 
 
-def check(case: RuleContext, new: Document, old: Document | None) -> list[FieldError]:
+def check(context: RuleContext, new: Document, old: Document | None) -> list[FieldError]:
     """Return errors in a Workload's spec: the rules over all templates, on update too, then the table."""
     spec = new["spec"]
     stored = None if old is None else old["spec"]
     errors: list[FieldError] = []
-    if case.version != OLDER:
+    if not context.api.older:
         # Podium serves both versions of its kinds, so a v1alpha2 object may break this rule and still be
         # updated.
-        was_unlike = not case.native and stored is not None and bool(unlike_priority(stored))
-        errors = check_tree(spec, compare=not was_unlike)
-    return errors + validate(SPECS[case.version], "spec", spec, stored, case.write)
+        may_differ = stored is not None and not context.native and unlike_priority(context.api, stored)
+        errors = check_tree(context.api, spec, create=stored is None, compare=not may_differ)
+    return errors + validate(SPECS[context.api], "spec", spec, stored, context.write)
 
 
 def judge(_case: RuleContext, _new: Document, _old: Document | None) -> None:

@@ -65,33 +65,33 @@ class Probes:
             "/undecodable": Route("GET", self._list_undecodable),
         }
 
-    def _live(self, ask: HTTPRequest) -> HTTPResponse:  # noqa: ARG002 - a Handler
+    def _live(self, request: HTTPRequest) -> HTTPResponse:  # noqa: ARG002 - a Handler
         stuck = self._stuck()
         return text_response(500, stuck) if stuck else text_response(200, "ok")
 
-    def _ready(self, ask: HTTPRequest) -> HTTPResponse:  # noqa: ARG002 - as above
+    def _ready(self, request: HTTPRequest) -> HTTPResponse:  # noqa: ARG002 - as above
         missing = self._missing()
         if not missing:
             return text_response(200, "ok")
         return text_response(503, "\n".join(f"not ready: {line}" for line in missing))
 
-    async def _started(self, ask: HTTPRequest) -> HTTPResponse:
+    async def _started(self, request: HTTPRequest) -> HTTPResponse:
         clock = asyncio.get_running_loop().time
         until = clock() + START_SECONDS
         # Many parts decide about readiness, and none announces it.
         while self._missing() and clock() < until:  # noqa: ASYNC110
             await asyncio.sleep(_GLANCE_SECONDS)
-        return self._live(ask)
+        return self._live(request)
 
-    def _metrics(self, ask: HTTPRequest) -> HTTPResponse:
-        body, content_type = exposition(self._registry, ask.accept)
+    def _metrics(self, request: HTTPRequest) -> HTTPResponse:
+        body, content_type = exposition(self._registry, request.accept)
         return HTTPResponse(200, body, {"Content-Type": content_type})
 
-    def _list_undecodable(self, ask: HTTPRequest) -> HTTPResponse:  # noqa: ARG002 - as above
+    def _list_undecodable(self, request: HTTPRequest) -> HTTPResponse:  # noqa: ARG002 - as above
         named = (
-            NamedUndecodable(resource, each.metadata.namespace or "", each.metadata.name or "", each.why)
-            for resource, found in sorted(self._undecodable().items())
-            for each in found
+            NamedUndecodable(resource, entry.metadata.namespace or "", entry.metadata.name or "", entry.why)
+            for resource, undecodable in sorted(self._undecodable().items())
+            for entry in undecodable
         )
         body = msgspec.json.encode(list(itertools.islice(named, MOST_NAMED)))
         return HTTPResponse(200, body, {"Content-Type": JSON})

@@ -148,9 +148,9 @@ class ServerConnection(asyncio.Protocol):
         self._payload: StreamReader
         self._body = bytearray()
         self._owner: str | None = None
-        self._ask: HTTPRequest | None = None
+        self._request: HTTPRequest | None = None
         self._is_counted = False
-        self._reply: HTTPResponse | Awaitable[HTTPResponse] | None = None
+        self._response: HTTPResponse | Awaitable[HTTPResponse] | None = None
         self._task: asyncio.Future[HTTPResponse] | None = None
         self._last = False
         self._linger = False
@@ -371,32 +371,32 @@ class ServerConnection(asyncio.Protocol):
         self._load.in_flight += 1
         self._is_counted = True
         accept = self._headers.get("Accept", "")
-        self._ask = HTTPRequest(
+        self._request = HTTPRequest(
             self._path, body, self._deadline, self._began, accept, self._query, self._headers
         )
         self._shared.enqueue(self)
 
     def handle(self) -> None:
         """Pass the request to its handler, unless the client has gone."""
-        ask, self._ask = self._ask, None
-        if ask is None:
+        request, self._request = self._request, None
+        if request is None:
             return
         assert self._route is not None
         try:
-            self._reply = self._route.handler(ask)
+            self._response = self._route.handler(request)
         except Exception as error:  # noqa: BLE001 - the client gets an answer in any case
-            self._reply = self._failed(error)
+            self._response = self._failed(error)
 
     def answer(self) -> None:
         """Send the handler's reply, or wait for it in a task."""
-        reply, self._reply = self._reply, None
-        if reply is None:
+        response, self._response = self._response, None
+        if response is None:
             return
-        if isinstance(reply, HTTPResponse):
-            self._answer(reply)
+        if isinstance(response, HTTPResponse):
+            self._answer(response)
             self._go_on()
             return
-        task = asyncio.ensure_future(reply, loop=self._loop)
+        task = asyncio.ensure_future(response, loop=self._loop)
         if self._load.waiting[self._budget.name] >= self._budget.waiting:
             task.cancel()
             self._settle()
@@ -431,11 +431,11 @@ class ServerConnection(asyncio.Protocol):
         _log.error("handler failed", path=self._path, exc_info=error)
         return self._shared.worded(500)
 
-    def _answer(self, reply: HTTPResponse) -> None:
+    def _answer(self, response: HTTPResponse) -> None:
         self._settle()
-        if reply.status == 200 and self._route is not None and self._route.proves:
+        if response.status == 200 and self._route is not None and self._route.proves:
             self._shared.proven(self)
-        self._send(reply)
+        self._send(response)
 
     def _refuse(self, why: str, **headers: str) -> None:
         """Answer a request without a handler; an incomplete request makes it the last answer."""
@@ -444,24 +444,24 @@ class ServerConnection(asyncio.Protocol):
         half = self._state is _State.HEADER or not self._payload.is_eof()
         self._last = self._last or half
         declined = self._route.declined if self._route is not None else None
-        reply = declined(why, bytes(self._body[:BEGINNING])) if declined is not None else None
-        if reply is None:
-            reply = self._shared.worded(REFUSALS[why])
-        self._send(reply._replace(headers={**reply.headers, **headers}), linger=half)
+        response = declined(why, bytes(self._body[:BEGINNING])) if declined is not None else None
+        if response is None:
+            response = self._shared.worded(REFUSALS[why])
+        self._send(response._replace(headers={**response.headers, **headers}), linger=half)
 
-    def _send(self, reply: HTTPResponse, *, linger: bool = False) -> None:
+    def _send(self, response: HTTPResponse, *, linger: bool = False) -> None:
         self._last = self._last or self._shared.draining
         self._state = _State.BUSY
         self._body = bytearray()
-        self._hold(len(reply.body) - self._held)
+        self._hold(len(response.body) - self._held)
         self._linger = linger
-        before = head(reply, time.time(), last=self._last)
-        if len(reply.body) > _PIECE:
+        before = head(response, time.time(), last=self._last)
+        if len(response.body) > _PIECE:
             # Avoids a copy of the body.
             self._transport.write(before)
-            self._unsent = memoryview(reply.body)
+            self._unsent = memoryview(response.body)
         else:
-            self._unsent = memoryview(before + reply.body)
+            self._unsent = memoryview(before + response.body)
         self._flush()
 
     def _flush(self) -> None:
@@ -524,7 +524,7 @@ class ServerConnection(asyncio.Protocol):
 
     def _settle(self) -> None:
         """End the accounting of the current request, if there is one."""
-        self._ask = None
+        self._request = None
         if self._is_counted:
             self._is_counted = False
             self._load.in_flight -= 1

@@ -177,13 +177,13 @@ def plain(status: int) -> HTTPResponse:
     return text_response(status, HTTPStatus(status).phrase, RETRY if status == 429 else _NO_HEADERS)
 
 
-def head(reply: HTTPResponse, now: float, *, last: bool) -> bytes:
+def head(response: HTTPResponse, now: float, *, last: bool) -> bytes:
     """Return the bytes of a response before its body; `now` is Unix time, `last` closes the connection."""
-    lines = [_status_line(reply.status), _date(int(now))]
-    lines += [f"{name}: {value}\r\n" for name, value in reply.headers.items()]
+    lines = [_status_line(response.status), _date(int(now))]
+    lines += [f"{name}: {value}\r\n" for name, value in response.headers.items()]
     if last:
         lines.append("Connection: close\r\n")
-    return f"{''.join(lines)}Content-Length: {len(reply.body)}\r\n\r\n".encode()
+    return f"{''.join(lines)}Content-Length: {len(response.body)}\r\n\r\n".encode()
 
 
 @lru_cache(maxsize=64)
@@ -196,9 +196,9 @@ def _date(second: int) -> str:
     return f"Date: {formatdate(second, usegmt=True)}\r\n"
 
 
-def is_of(given: str, wanted: str) -> bool:
+def is_of(given: str, media_type: str) -> bool:
     """Return whether a Content-Type has a media type, with any parameters."""
-    return given == wanted or given.partition(";")[0].strip().lower() == wanted
+    return given == media_type or given.partition(";")[0].strip().lower() == media_type
 
 
 @lru_cache(maxsize=256)

@@ -86,7 +86,7 @@ def read_cluster(registry: CollectorRegistry, cluster: Statistics) -> None:
             "podium_undecodable_objects",
             "Objects that exist and cannot be decoded, by resource; their last known state is used.",
             ("resource",),
-            lambda: {(resource,): len(found) for resource, found in cluster.undecodable().items()},
+            lambda: {(resource,): len(objects) for resource, objects in cluster.undecodable().items()},
         ),
         ScrapedMetric(
             "podium_undecodable_reads_total",

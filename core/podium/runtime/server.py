@@ -160,13 +160,13 @@ class HTTPServer:
 
     def joins(self, connection: ServerConnection, budget: RequestBudget) -> bool:
         """Count a connection to a budget; if the budget is full, close its oldest idle connection."""
-        for others in self._joined.values():
-            others.pop(connection, None)
+        for joined in self._joined.values():
+            joined.pop(connection, None)
         if not budget.name:
             return True
         members = self._joined.setdefault(budget.name, {})
         if len(members) >= budget.connections:
-            idle = next((each for each in members if each.is_idle), None)
+            idle = next((member for member in members if member.is_idle), None)
             if idle is None:
                 return False
             self.tally("connections")
@@ -181,19 +181,21 @@ class HTTPServer:
         Only connections whose request can be refused count. The account by owner is computed here, because it
         is needed only when the bytes have run out.
         """
-        holders = [each for each in self._connections if each.budget.name == budget.name and each.held_bytes]
+        holders = [
+            holder for holder in self._connections if holder.budget.name == budget.name and holder.held_bytes
+        ]
         owners: Counter[str] = Counter()
-        for each in holders:
-            owners[each.owner] += each.held_bytes
-        return max(holders, key=lambda each: (owners[each.owner], each.held_bytes), default=None)
+        for holder in holders:
+            owners[holder.owner] += holder.held_bytes
+        return max(holders, key=lambda holder: (owners[holder.owner], holder.held_bytes), default=None)
 
     def left(self, connection: ServerConnection) -> None:
         """Remove a connection."""
         self._unproven.pop(connection, None)
         self._proven.pop(connection, None)
         self._connections.pop(connection, None)
-        for others in self._joined.values():
-            others.pop(connection, None)
+        for joined in self._joined.values():
+            joined.pop(connection, None)
         self._fewer.set()
 
     def _accept(self, listener: socket.socket, loop: asyncio.AbstractEventLoop) -> None:

@@ -35,12 +35,14 @@ def stopping() -> Iterator[Stop]:
         yield stop
 
 
-def _handle(loop: asyncio.AbstractEventLoop, number: int, ask: Callable[[], None]) -> Callable[[], object]:
-    """Call `ask` on the loop at each signal, and return the function that ends this."""
+def _handle(
+    loop: asyncio.AbstractEventLoop, number: int, callback: Callable[[], None]
+) -> Callable[[], object]:
+    """Call `callback` on the loop at each signal, and return the function that ends this."""
     try:
-        loop.add_signal_handler(number, ask)
+        loop.add_signal_handler(number, callback)
     except NotImplementedError:
         # The event loop of Windows. Its own wake-up for Python's handlers runs the callback at once.
-        previous = signal.signal(number, lambda *_: loop.call_soon_threadsafe(ask))
+        previous = signal.signal(number, lambda *_: loop.call_soon_threadsafe(callback))
         return partial(signal.signal, number, previous)
     return partial(loop.remove_signal_handler, number)

@@ -57,7 +57,7 @@ def by_id(ids: Int32s, amounts: Mapping[int, int]) -> Int64s:
     if not amounts:
         return np.zeros(len(ids), np.int64)
     known = np.array(sorted(amounts), np.int64)
-    values = np.array([amounts[each] for each in known.tolist()], np.int64)
+    values = np.array([amounts[number] for number in known.tolist()], np.int64)
     at = np.minimum(np.searchsorted(known, ids), len(known) - 1)
     return np.where(known[at] == ids, values[at], 0)
 
@@ -212,8 +212,8 @@ class ResourceSums:
         # One node may offer thousands that one pod requests.
         for name in nsmallest(MOST_RESOURCES, came, key=lambda name: (-len(self._offered[name]), name)):
             if len(self.resource) == MOST_RESOURCES:
-                others = (other for other in self.resource if other not in _USUAL)
-                least = min(others, key=lambda other: self._offers[self.resource[other]])
+                unusual = (resource for resource in self.resource if resource not in _USUAL)
+                least = min(unusual, key=lambda resource: self._offers[self.resource[resource]])
                 if self._offers[self.resource[least]] >= len(self._offered[name]):
                     break
                 self._drop_resource(least)
@@ -328,22 +328,22 @@ class Ids(Generic[T]):
 
     def acquire(self, value: T) -> int:
         """Return the id of a value, and count one row more with it."""
-        found = self.of.get(value)
-        if found is None:
+        number = self.of.get(value)
+        if number is None:
             if not self._free:
                 self._free.append(len(self._users))
                 self._users.append(0)
-            found = self.of[value] = self._free.pop()
-        self._users[found] += 1
-        return found
+            number = self.of[value] = self._free.pop()
+        self._users[number] += 1
+        return number
 
     def release(self, value: T) -> None:
         """Count one row less with a value."""
-        found = self.of[value]
-        self._users[found] -= 1
-        if not self._users[found]:
+        number = self.of[value]
+        self._users[number] -= 1
+        if not self._users[number]:
             del self.of[value]
-            self._free.append(found)
+            self._free.append(number)
 
 
 class _Column:

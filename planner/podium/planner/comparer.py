@@ -52,7 +52,7 @@ class Comparer:
         Call it between events, and not within a trial. A step at the end of a round over all objects copies
         their names, and may compare nothing.
         """
-        engine, found = self._engine, list[str]()
+        engine, differences = self._engine, list[str]()
         engine.catch_up()
         names = list(islice(self._nodes, nodes))
         keys = list(islice(self._pods, nodes * PODS_A_NODE))
@@ -65,11 +65,11 @@ class Comparer:
             self._rows = iter(list(engine.snapshot.pod_row))
         keys += [key for key in rows if key not in engine.view.pods]
         for name in names:
-            found += compare_node(engine, name)
+            differences += compare_node(engine, name)
         binding = self._binding()
         for key in keys:
-            found += compare_pod(engine, key, binding.get(key))
-        return found
+            differences += compare_pod(engine, key, binding.get(key))
+        return differences
 
 
 def compare_node(engine: Engine, name: str) -> list[str]:
@@ -78,8 +78,8 @@ def compare_node(engine: Engine, name: str) -> list[str]:
     if row is None or not isinstance(node, SchedulableNode):
         known = row is None and node is None
         return [] if known else [f"node {name}: {'no row' if row is None else 'no object'}"]
-    found = [*_of_object(engine, node, row), *_of_columns(engine, node, row), *_of_pods(engine, row)]
-    return [f"node {name}: {each}" for each in found]
+    differences = [*_of_object(engine, node, row), *_of_columns(engine, node, row), *_of_pods(engine, row)]
+    return [f"node {name}: {difference}" for difference in differences]
 
 
 def compare_pod(engine: Engine, key: Name, bound_to: str | None = None) -> list[str]:
@@ -94,14 +94,14 @@ def compare_pod(engine: Engine, key: Name, bound_to: str | None = None) -> list[
         return (
             [] if counts is (row is not None) else [f"{subject}: {'no row' if row is None else 'no object'}"]
         )
-    found = [
+    differences = [
         *_of_place(engine, pod, row, bound_to),
         *_of_shape(engine, pod, row),
         *_of_order(engine, pod, row),
     ]
     if not engine.nominations.is_current(row):
-        found.append("nomination")
-    return [f"{subject}: {each}" for each in found]
+        differences.append("nomination")
+    return [f"{subject}: {difference}" for difference in differences]
 
 
 def _of_object(engine: Engine, node: SchedulableNode, row: int) -> Iterator[str]:
@@ -192,6 +192,6 @@ def _of_order(engine: Engine, pod: Schedulable, row: int) -> Iterator[str]:
     )
 
 
-def _differ(what: str, stored: object, expected: object) -> Iterator[str]:
+def _differ(field: str, stored: object, expected: object) -> Iterator[str]:
     if stored != expected:
-        yield f"{what} is {stored}, expected {expected}"
+        yield f"{field} is {stored}, expected {expected}"

@@ -25,8 +25,7 @@ from podium.planner.devices.plannedclaims import ReservedClaim
 from podium.planner.preemption.choice import Chosen
 from podium.planner.preemption.deciding import Decider, DomainRoom
 from podium.planner.preemption.decision import Decision, PodKey
-from podium.planner.preemption.defragment import LOWEST_PRIORITY, Defragmenter
-from podium.planner.preemption.emptying import Defragmentation
+from podium.planner.preemption.defragment import LOWEST_PRIORITY, Defragmentation, Defragmenter
 from podium.planner.preemption.explain import Explainer
 from podium.planner.preemption.grouptarget import (
     POLICY_NEVER,
@@ -110,13 +109,13 @@ def _entry(
 ) -> PlacementTarget | Unplaceable:
     """Return the pods to be placed for a group, or for the tree that it is part of."""
     counted = leaving if settings.semantics is Semantics.KEP else None
-    root = root_key(view, key) if settings.semantics.knows_trees else key
+    root = root_key(view, key) if settings.semantics.rules.trees else key
     if root.composite:
         return tree_target(view, snapshot, root, settings, counted)
     name, group = "/".join(root.qualified), view.groups.get(root)
     if group is None:
         raise PodiumError(f"pod group {name}: there is no such group in what was read")
-    if group.composite and settings.semantics.knows_trees:
+    if group.composite and settings.semantics.rules.trees:
         return Unplaceable(flaw(view, group), Blocker.BROKEN_TREE)
     members = members_of(view, snapshot, root, counted)
     if members.unfinished and not members.waiting:
@@ -137,10 +136,10 @@ _NONE = Harm(0, (), 0)
 class DomainDecisions(Protocol):
     """The decisions for a group by domain; the engine implements this."""
 
-    def domains(self, found: PlacementTarget, placed: Collection[int], now: datetime) -> list[DomainRoom]:
+    def domains(self, target: PlacementTarget, placed: Collection[int], now: datetime) -> list[DomainRoom]:
         """Return the topology domains for a group and their room."""
 
-    def decide_in(self, found: PlacementTarget, domain: int, now: datetime) -> Decision:
+    def decide_in(self, target: PlacementTarget, domain: int, now: datetime) -> Decision:
         """Return the decision for a group if it could use only one domain."""
 
     def units(self, *, for_group: bool, now: int) -> tuple[Units, object]:
@@ -152,21 +151,21 @@ class DomainDecisions(Protocol):
 
 def compared(engine: DomainDecisions, decision: Decision, now: datetime, most: int) -> PlanTopology | None:
     """Return the first `most` domains for the group of a decision; None if it has no topology constraint."""
-    found = decision.target
-    rooms = [] if found is None else engine.domains(found, decision.placed.values(), now)
-    if found is None or not rooms:
+    target = decision.target
+    rooms = [] if target is None else engine.domains(target, decision.placed.values(), now)
+    if target is None or not rooms:
         return None
     rooms.sort(key=lambda room: (not room.chosen, -(room.free or 0), -(room.most or 0)))
-    verdicts = [_verdict(engine, found, room, now) for room in rooms[:most]]
-    verdicts.sort(key=lambda each: (not each[1].chosen, each[1].outcome not in _ORDER, each[0]))
+    verdicts = [_verdict(engine, target, room, now) for room in rooms[:most]]
+    verdicts.sort(key=lambda pair: (not pair[1].chosen, pair[1].outcome not in _ORDER, pair[0]))
     return PlanTopology(rooms[0].key, len(rooms), tuple(verdict for _, verdict in verdicts))
 
 
 def _verdict(
-    engine: DomainDecisions, found: PlacementTarget, room: DomainRoom, now: datetime
+    engine: DomainDecisions, target: PlacementTarget, room: DomainRoom, now: datetime
 ) -> tuple[Harm, DomainVerdict]:
     """Return the harm of the decision in a domain, and the report on the domain."""
-    decision, second = engine.decide_in(found, room.number, now), seconds(now)
+    decision, second = engine.decide_in(target, room.number, now), seconds(now)
     units, _ = engine.units(for_group=True, now=second)
     harm = None if decision.chosen is None else engine.harm(decision.chosen, units, second)
     verdict = DomainVerdict(
@@ -210,15 +209,15 @@ class Engine(PlanningState):
             return made
         return msgspec.structs.replace(made, topology=compared(self, decision, now, domains))
 
-    def domains(self, found: PlacementTarget, placed: Collection[int], now: datetime) -> list[DomainRoom]:
+    def domains(self, target: PlacementTarget, placed: Collection[int], now: datetime) -> list[DomainRoom]:
         """Return the topology domains for a group that is `placed` on node rows, with their room."""
-        with self._deciding(found, seconds(now)) as decider:
-            return decider.domains(found, placed)
+        with self._deciding(target, seconds(now)) as decider:
+            return decider.domains(target, placed)
 
-    def decide_in(self, found: PlacementTarget, domain: int, now: datetime) -> Decision:
+    def decide_in(self, target: PlacementTarget, domain: int, now: datetime) -> Decision:
         """Return the decision for a group if it could use only one topology domain, by number."""
-        with self._deciding(found, seconds(now), domain=domain) as decider:
-            return decider.decide(found)
+        with self._deciding(target, seconds(now), domain=domain) as decider:
+            return decider.decide(target)
 
     def defragment(self, key: str, now: datetime, most: int) -> Defragmentation:
         """Return the moves that free domains of a node label, for the `most` domains with the least harm.
@@ -239,22 +238,22 @@ class Engine(PlanningState):
         It is for all that have the same outcome, one after another. Under `kep`, pods that only room can
         refuse preempt together, with the least harm for all of them.
         """
-        found = self.placement_target(pods[0], namer)
-        assert isinstance(found, PlacementTarget), "a pod of a kind may be placed"
+        target = self.placement_target(pods[0], namer)
+        assert isinstance(target, PlacementTarget), "a pod of a kind may be placed"
         rows = tuple(self.snapshot.pod_row[pod] for pod in pods if not isinstance(pod, GroupKey))
-        found = found._replace(rows=rows)
-        with self._deciding(found, seconds(now)) as decider:
-            decision = decider.decide_alike(found)
+        target = target._replace(rows=rows)
+        with self._deciding(target, seconds(now)) as decider:
+            decision = decider.decide_alike(target)
         assert decision.target is not None, "there are pods to place"
         return self.explain(decision, now, namer), len(decision.target.rows)
 
-    def kind(self, target: Name | GroupKey) -> PodKey | None:
+    def kind(self, key: Name | GroupKey) -> PodKey | None:
         """Return the kind of a lone pod, whose pods are planned alike; None for all other preemptors.
 
         It raises as `plan` does.
         """
-        found = self.placement_target(target)
-        return None if isinstance(found, Unplaceable) else self._cache_key(found)
+        target = self.placement_target(key)
+        return None if isinstance(target, Unplaceable) else self._cache_key(target)
 
     def explain(self, decision: Decision, now: datetime, namer: ObjectNamer = full_name) -> Plan:
         """Return the plan that explains a decision of that time; no object may have changed since."""
@@ -264,7 +263,7 @@ class Engine(PlanningState):
 
     def decide(
         self,
-        target: Name | GroupKey,
+        key: Name | GroupKey,
         now: datetime,
         namer: ObjectNamer = full_name,
         deadline: Deadline = NEVER,
@@ -273,25 +272,25 @@ class Engine(PlanningState):
 
         It raises DecisionTimeoutError once the deadline has passed, with everything as before.
         """
-        found = self.placement_target(target, namer)
-        if isinstance(found, Unplaceable):
-            judged = found.cause is not Blocker.NOT_JUDGED
+        target = self.placement_target(key, namer)
+        if isinstance(target, Unplaceable):
+            judged = target.cause is not Blocker.NOT_JUDGED
             outcome = Outcome.NOT_ELIGIBLE if judged else Outcome.NOT_JUDGED
-            return Decision(outcome, None, {}, why=found.why)
+            return Decision(outcome, None, {}, why=target.why)
         second = seconds(now)
-        kind = self._cache_key(found)
-        known = self._cache.get(kind, found, second) if kind is not None else None
+        kind = self._cache_key(target)
+        known = self._cache.get(kind, target, second) if kind is not None else None
         if known is not None:
             return known
         # Not `_deciding`: with one more generator, gangs of four lose more than 3 % to trees and topology.
-        units, _ = self.units(for_group=self._as_group(found), now=second, deadline=deadline)
+        units, _ = self.units(for_group=self._as_group(target), now=second, deadline=deadline)
         with self._trying(deadline):
-            self._nominate(found.priority, found.rows)
+            self._nominate(target.priority, target.rows)
             decider = Decider(self, units, second, deadline)
-            if self.settings.semantics is Semantics.PODS and found.group is not None:
-                return decider.decide_each(found)
+            if self.settings.semantics is Semantics.PODS and target.group is not None:
+                return decider.decide_each(target)
             decision = decider.decide(
-                found, known_not_to_fit=kind is not None and self._cache.known_not_to_fit(kind)
+                target, known_not_to_fit=kind is not None and self._cache.known_not_to_fit(kind)
             )
         # Each pod has its own order of equal nodes, so the place of one pod says nothing about the next.
         if kind is not None and (decision.chosen is not None or not decision.placed):
@@ -300,7 +299,7 @@ class Engine(PlanningState):
         return decision
 
     def placement_target(
-        self, target: Name | GroupKey, namer: ObjectNamer = full_name
+        self, key: Name | GroupKey, namer: ObjectNamer = full_name
     ) -> PlacementTarget | Unplaceable:
         """Return the pods to be placed for a pod or a group, or why none can be; it raises as `plan` does."""
         self.catch_up()
@@ -311,8 +310,8 @@ class Engine(PlanningState):
                 pod = self.snapshot.pods[row]
                 self._regroup(row, None if pod is None else membership(pod, native_served=self._native))
             self._nominated.update_all()
-        found = placement_target(self.view, self.snapshot, target, self.settings, namer, self._leaving)
-        return self.with_peers(found) if isinstance(found, PlacementTarget) else found
+        target = placement_target(self.view, self.snapshot, key, self.settings, namer, self._leaving)
+        return self.with_peers(target) if isinstance(target, PlacementTarget) else target
 
     def claim_writes(self, nodes: Mapping[Name, str]) -> tuple[list[BoundVolume], list[ReservedClaim]]:
         """Return what is written to volumes, and to claims for devices, before pods get these nodes."""
@@ -330,38 +329,38 @@ class Engine(PlanningState):
                 plan = chain.volume_binding.plan(row) if row in delayed else None
                 volumes += plan.bound if plan is not None else ()
                 reserved = (chain.devices.reservations(row) if row in using else None) or ()
-                devices += [each for each in reserved if isinstance(each, ReservedClaim)]
+                devices += [claim for claim in reserved if isinstance(claim, ReservedClaim)]
         return volumes, devices
 
     @contextmanager
-    def placing(self, found: PlacementTarget, *, reserved: bool = True) -> Iterator[dict[int, int]]:
+    def placing(self, target: PlacementTarget, *, reserved: bool = True) -> Iterator[dict[int, int]]:
         """Place the pods that fit without preemption, for this block; the value has their nodes by row.
 
         The room that is `reserved` for other pods is taken, unless that is false.
         """
         with self._trying():
             if reserved:
-                self._nominate(found.priority, found.rows)
-            yield self.placer.place_many(found.rows)
+                self._nominate(target.priority, target.rows)
+            yield self.placer.place_many(target.rows)
 
     @contextmanager
     def _deciding(
-        self, found: PlacementTarget, now: int, deadline: Deadline = NEVER, domain: int | None = None
+        self, target: PlacementTarget, now: int, deadline: Deadline = NEVER, domain: int | None = None
     ) -> Iterator[Decider]:
         """Begin a trial for a decision at `now` (seconds), in one topology domain if its number is given."""
-        units, _ = self.units(for_group=self._as_group(found), now=now, deadline=deadline)
+        units, _ = self.units(for_group=self._as_group(target), now=now, deadline=deadline)
         with self._trying(deadline):
-            self._nominate(found.priority, found.rows)
+            self._nominate(target.priority, target.rows)
             yield Decider(self, units, now, deadline, domain)
 
-    def _as_group(self, found: PlacementTarget) -> bool:
-        return found.group is not None and self.settings.semantics is not Semantics.PODS
+    def _as_group(self, target: PlacementTarget) -> bool:
+        return target.group is not None and self.settings.semantics is not Semantics.PODS
 
-    def _cache_key(self, found: PlacementTarget) -> PodKey | None:
+    def _cache_key(self, target: PlacementTarget) -> PodKey | None:
         """Return the facts of a lone pod that decide; None for a member or a pod with a reserved node."""
-        if found.group is not None or self._nominated.node_of(found.rows[0]):
+        if target.group is not None or self._nominated.node_of(target.rows[0]):
             return None
-        return self.snapshot.shape.item(found.rows[0]), found.priority, found.preemption_barred
+        return self.snapshot.shape.item(target.rows[0]), target.priority, target.preemption_barred
 
 
 # A caller with many questions about one cluster caches its engines.

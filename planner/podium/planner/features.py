@@ -15,7 +15,7 @@ from podium.api.schedulable import Schedulable, SchedulableNode, SchedulableSpec
 
 def _restarts_all(spec: SchedulableSpec) -> bool:
     containers = chain(spec.containers or (), spec.initContainers or ())
-    rules = chain.from_iterable(each.restartPolicyRules or () for each in containers)
+    rules = chain.from_iterable(container.restartPolicyRules or () for container in containers)
     return any(rule.action == "RestartAllContainers" for rule in rules)
 
 
@@ -25,9 +25,9 @@ def _maps_users_on_host_network(spec: SchedulableSpec) -> bool:
 
 def _has_mount_options(spec: SchedulableSpec) -> bool:
     mounts = (
-        *(each.volumeMounts for each in spec.containers or ()),
-        *(each.volumeMounts for each in spec.initContainers or ()),
-        *(each.volumeMounts for each in spec.ephemeralContainers or ()),
+        *(container.volumeMounts for container in spec.containers or ()),
+        *(container.volumeMounts for container in spec.initContainers or ()),
+        *(container.volumeMounts for container in spec.ephemeralContainers or ()),
     )
     return any(mount.bindMountOptions for mount in chain.from_iterable(filter(None, mounts)))
 

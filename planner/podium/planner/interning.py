@@ -9,7 +9,6 @@ in a shape, each pod would have a shape of its own, and every cache by shape wou
 has only the labels whose keys a selector names, and of their values those that a selector names.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
@@ -44,9 +43,11 @@ class VisibleLabels:
         self.epoch = 0
         self._named: dict[str, set[str]] = {}
         self._size = 0
-        self._used: Counter[LabelName] = Counter()
-        # Held selectors with new names.
-        self._unnamed: list[Selector] = []
+        # The held selectors, how many shapes have each, and the number of names that they have together.
+        self._used: dict[Selector, int] = {}
+        self._used_size = 0
+        # Held selectors that may have new names.
+        self._unnamed: dict[Selector, None] = {}
 
     def visible(self, labels: Labels) -> tuple[tuple[str, str], ...]:
         """Return the part of a pod's labels that selectors distinguish, in order."""
@@ -64,8 +65,8 @@ class VisibleLabels:
 
         The value is the set of new values of the key, or None if the key itself is new.
         """
-        held, self._unnamed = self._unnamed, []
-        if self._size > 2 * len(self._used) + _UNUSED:
+        held, self._unnamed = self._unnamed, {}
+        if self._size > 2 * self._used_size + _UNUSED:
             self._drop_unused()
         new: dict[str, set[str] | None] = {}
         for key, value in selector_names(chain(held, selectors)):
@@ -84,24 +85,28 @@ class VisibleLabels:
 
     def hold(self, selectors: Iterable[Selector]) -> None:
         """Count selectors as in use."""
-        selectors = list(selectors)
-        self._used.update(selector_names(selectors))
-        self._unnamed += (each for each in selectors if not all(map(self._knows, selector_names((each,)))))
+        for selector in selectors:
+            count = self._used.get(selector, 0)
+            self._used[selector] = count + 1
+            if not count:
+                self._used_size += _names_in(selector)
+                self._unnamed[selector] = None
 
     def release(self, selectors: Iterable[Selector]) -> None:
         """Count held selectors as no longer in use."""
-        used = self._used
-        for name in selector_names(selectors):
-            count = used[name]
+        for selector in selectors:
+            count = self._used[selector]
             if count > 1:
-                used[name] = count - 1
+                self._used[selector] = count - 1
             else:
-                del used[name]
+                del self._used[selector]
+                self._used_size -= _names_in(selector)
+                self._unnamed.pop(selector, None)
 
     def _drop_unused(self) -> None:
         """Keep only the names in use; counts by other labels become invalid."""
         self.epoch += 1
-        kept = list(filter(self._knows, self._used))
+        kept = set(filter(self._knows, selector_names(self._used)))
         self._named, self._size = {}, len(kept)
         for key, value in kept:
             values = self._named.setdefault(key, set())
@@ -122,12 +127,17 @@ def selector_names(selectors: Iterable[Selector]) -> Iterator[LabelName]:
                 yield key, value
 
 
+def _names_in(selector: Selector) -> int:
+    """Return the number of names of a selector."""
+    return sum(1 + len(values) for _, _, values in selector.requirements)
+
+
 def selectors_of(shape: Shape) -> list[Selector]:
     """Return the selectors by which pods of a shape select other pods."""
     terms = chain(shape.pod_affinity, shape.pod_anti_affinity, (term for _, term in shape.preferred_pods))
     of_terms = (term.selector for term in terms)
-    of_constraints = (each.selector for each in chain(shape.spread, shape.soft_spread))
-    return [each for each in chain(of_terms, of_constraints) if each is not None]
+    of_constraints = (constraint.selector for constraint in chain(shape.spread, shape.soft_spread))
+    return [selector for selector in chain(of_terms, of_constraints) if selector is not None]
 
 
 def distinguished(given: Sequence[Labels], new: Mapping[str, set[str] | None]) -> Iterable[int]:
@@ -135,13 +145,13 @@ def distinguished(given: Sequence[Labels], new: Mapping[str, set[str] | None]) -
     if len(new) > _FEW:
         named = frozenset(new)
         return [at for at, labels in enumerate(given) if not named.isdisjoint(labels)]
-    found: set[int] = set()
+    positions: set[int] = set()
     for key, values in new.items():
         if values is None:
-            found.update([at for at, labels in enumerate(given) if key in labels])
+            positions.update([at for at, labels in enumerate(given) if key in labels])
         else:
-            found.update([at for at, labels in enumerate(given) if labels.get(key) in values])
-    return found
+            positions.update([at for at, labels in enumerate(given) if labels.get(key) in values])
+    return positions
 
 
 # The most spellings of one shape that are remembered: pods of one template are written alike.
@@ -185,18 +195,18 @@ class ShapeInterner:
         """Return the id of a pod's shape, and count one pod more with it; `release` undoes this."""
         labels = self.labels.visible(pod.metadata.labels or {})
         mark = fingerprint(pod, labels, self._devices.class_revision)
-        found = self._seen.get(mark) if mark is not None else None
-        if found is None:
+        shape_id = self._seen.get(mark) if mark is not None else None
+        if shape_id is None:
             shape = shape_of(pod, self._volumes, self._minor, self._devices)
-            found = self._intern(shape._replace(labels=labels))
+            shape_id = self._intern(shape._replace(labels=labels))
             if mark is not None:
-                marks = self._seen_of[found]
+                marks = self._seen_of[shape_id]
                 if len(marks) == _MARKS:
                     del self._seen[marks.pop(0)]
-                self._seen[mark] = found
+                self._seen[mark] = shape_id
                 marks.append(mark)
-        self._pods[found] += 1
-        return found
+        self._pods[shape_id] += 1
+        return shape_id
 
     def relabelled(self, shape_id: int, labels: tuple[tuple[str, str], ...]) -> int:
         """Return the id of a shape that differs from another only in its labels; `move` a pod to it."""
@@ -223,17 +233,17 @@ class ShapeInterner:
         self._gone(shape_id, shape)
 
     def _intern(self, shape: Shape) -> int:
-        found = self._ids.get(shape)
-        if found is None:
-            found = self._ids[shape] = self.next_id
+        shape_id = self._ids.get(shape)
+        if shape_id is None:
+            shape_id = self._ids[shape] = self.next_id
             self.next_id += 1
-            self.shapes[found] = shape
+            self.shapes[shape_id] = shape
             self.labels.hold(selectors_of(shape))
             if shape.unusable:
-                self.unusable.add(found)
+                self.unusable.add(shape_id)
             if shape.delayed:
-                self.delayed.add(found)
-            self._pods[found] = 0
-            self._seen_of[found] = []
-            self._came(found, shape)
-        return found
+                self.delayed.add(shape_id)
+            self._pods[shape_id] = 0
+            self._seen_of[shape_id] = []
+            self._came(shape_id, shape)
+        return shape_id

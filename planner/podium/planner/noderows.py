@@ -158,7 +158,7 @@ class NodeRows(Overlay):
         changed = {*change.came, *change.went}
         asked: dict[str, dict[int, int]] = {name: {} for name in changed}
         for shape_id, shape in self.shapes.items():
-            named = [each for each in self.counted_requests(shape) if each[0] in changed]
+            named = [request for request in self.counted_requests(shape) if request[0] in changed]
             for name, amount in named:
                 asked[name][shape_id] = amount
             if named:

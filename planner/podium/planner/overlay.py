@@ -263,7 +263,7 @@ class Overlay:
 
 def _one_by_one(counted: Counted) -> CountedMany:
     def many(pod_rows: Rows, shape_ids: Int32s, node_rows: Int32s, sign: int) -> None:
-        for each in zip(pod_rows.tolist(), shape_ids.tolist(), node_rows.tolist(), strict=True):
-            counted(*each, sign)
+        for move in zip(pod_rows.tolist(), shape_ids.tolist(), node_rows.tolist(), strict=True):
+            counted(*move, sign)
 
     return many

@@ -11,8 +11,9 @@ answer, whatever the order in which nodes and pods were read. With `ties` each p
 (see `ties`); pods that are placed all at once share that of the first.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -40,8 +41,23 @@ _RUN = 64
 _KEPT = 2**23
 
 
+class Ranks(Protocol):
+    """Ranks of nodes: a pod takes one of the lowest `rank` (by node row) among those that take it."""
+
+    rank: Int64s
+
+    def refresh(self) -> None:
+        """Follow the snapshot: pods may have been placed or taken back."""
+
+    def take(self, node: int) -> None:
+        """Follow a pod that is assumed on a node."""
+
+
 class Placer:
-    """Places pods on one snapshot, with all filters and scores; `namespaces` may change."""
+    """Places pods on one snapshot, with all filters and scores; `namespaces` may change.
+
+    `ranks` are those of the nodes in a `ranked` block, None outside.
+    """
 
     def __init__(
         self,
@@ -53,17 +69,19 @@ class Placer:
         *,
         by_hash: bool = False,
         own_rules: bool = True,
+        empty_selector: bool = True,
     ) -> None:
-        """`reserved` and `own_rules` are those of the chain of filters.
+        """`reserved`, `own_rules` and `empty_selector` are those of the chain of filters.
 
         `by_hash` breaks ties by pod and node, not by the node's name.
         """
-        self.chain = Chain(snapshot, namespaces, reserved, own_rules=own_rules)
+        self.chain = Chain(snapshot, namespaces, reserved, own_rules=own_rules, empty_selector=empty_selector)
         self.snapshot = snapshot
         self.scores = Scores(snapshot, strategy, weights)
         self.ties = Ties(snapshot) if by_hash else None
         self.rejections = Rejections()
-        self.pod_scores = PodScores(self.chain.asked, namespaces, self.chain.node_affinity, self.chain.taints)
+        self.ranks: Ranks | None = None
+        self.pod_scores = PodScores(self.chain.asked, namespaces, self.chain.spread_counters)
         self._affinity_terms = ExistingTerms(
             snapshot,
             namespaces,
@@ -74,6 +92,15 @@ class Placer:
     def counters(self) -> tuple[DomainCounters[Any], ...]:
         """All counters of filters and scores."""
         return (*self.chain.counters, self.pod_scores.counters)
+
+    @contextmanager
+    def ranked(self, ranks: Ranks | None) -> Iterator[None]:
+        """Begin a block in which pods go to the nodes of the lowest rank; None for no ranks."""
+        before, self.ranks = self.ranks, ranks
+        try:
+            yield
+        finally:
+            self.ranks = before
 
     def place_many(
         self,
@@ -94,6 +121,8 @@ class Placer:
         self.announce(pod_rows)
         if nominated:
             return self._place_nominated(pod_rows, within, nominated, deadline)
+        if self.ranks is not None:
+            self.ranks.refresh()
         shape_of, shapes, placed = self.snapshot.shape, self.snapshot.shapes, dict[int, int]()
         placeable = [row for row in pod_rows if not shapes[shape_of.item(row)].missing]
         batch, done = _PlacementBatch(self, within, deadline), 0
@@ -267,12 +296,16 @@ class _NodeChoice:
         room = self.room
         if not len(room.rows):
             return None
-        if self.by_room_only:
+        ranks = self._placer.ranks
+        if self.by_room_only and ranks is None:
             at = self._best_place(room.score, room.rows, pod_row)
             return None if room.score.item(at) == _NO_ROOM else room.rows.item(at)
         choice = room.score != _NO_ROOM
         if not self._resources_only:
             choice &= self._placer.chain.neighbours(self._shape)[room.rows]
+        if ranks is not None and choice.any():
+            rank = ranks.rank[room.rows]
+            choice &= rank == rank[choice].min()
         rows = room.rows[choice]
         if not len(rows):
             return None
@@ -324,7 +357,8 @@ class _PlacementBatch:
         """Place a run of pods, and assume them."""
         snapshot, choice = self._placer.snapshot, self._choice(run[0])
         choice.room.update(self._changed)
-        if choice.by_room_only and len(run) >= _RUN:
+        ranks = self._placer.ranks
+        if ranks is None and choice.by_room_only and len(run) >= _RUN:
             taken = choice.room.assign(len(run), run[0])
             rows = np.array(run[: len(taken)], np.intp)
             snapshot.assume_many(rows, taken.astype(np.int32))
@@ -337,6 +371,8 @@ class _PlacementBatch:
             node_row = choice.best(pod_row)
             if node_row is not None:
                 snapshot.assume(pod_row, node_row)
+                if ranks is not None:
+                    ranks.take(node_row)
                 self._changed.append(node_row)
                 placed[pod_row] = node_row
         return placed

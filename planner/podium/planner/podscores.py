@@ -22,7 +22,6 @@ from podium.planner.filters.counters import (
     TermCounters,
     required_labels,
 )
-from podium.planner.filters.nodes import NodeAffinityFilter, TaintTolerationFilter
 from podium.planner.filters.podaffinity import Namespaces, labels_of, selected_pods, topology_counter
 from podium.planner.filters.spread import SpreadCounter, SpreadCounters
 from podium.planner.scores import MAX
@@ -47,16 +46,12 @@ class PodScores:
     """The scores of one snapshot; rows are those of nodes that passed every filter for the shape."""
 
     def __init__(
-        self,
-        asked: SelectorCounters,
-        namespaces: Namespaces,
-        affinity: NodeAffinityFilter,
-        taints: TaintTolerationFilter,
+        self, asked: SelectorCounters, namespaces: Namespaces, spread_counters: SpreadCounters
     ) -> None:
         self._snapshot = snapshot = asked.snapshot
         self._asked = asked
         self._namespaces = namespaces
-        self._spread_counters = SpreadCounters(asked, affinity, taints)
+        self._spread_counters = spread_counters
         self._carried: TermCounters[tuple[int, PodTerm]] = TermCounters(
             snapshot,
             keys=_preferred_terms,
@@ -98,7 +93,9 @@ class PodScores:
         levels = self._levels.get(shape)
         if not levels or not len(rows):
             return np.zeros(len(rows), np.int64)
-        domains = [self._snapshot.columns.column(each.topology_key)[rows] for each in shape.soft_spread]
+        domains = [
+            self._snapshot.columns.column(constraint.topology_key)[rows] for constraint in shape.soft_spread
+        ]
         labelled = np.logical_and.reduce([column >= 0 for column in domains])
         if not labelled.any():
             return np.zeros(len(rows), np.int64)
@@ -139,7 +136,7 @@ class PodScores:
     def _spread_counters_of(self, shape: Shape) -> list[SpreadCounter]:
         soft = shape.soft_spread
         # A node that lacks one of the keys gets no points. With a key that no node has, there are no points.
-        if not all(self._snapshot.columns.has(each.topology_key) for each in soft):
+        if not all(self._snapshot.columns.has(constraint.topology_key) for constraint in soft):
             return []
         return [self._spread_counters.counter(shape, soft, which) for which in range(len(soft))]
 

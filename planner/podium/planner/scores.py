@@ -119,7 +119,7 @@ class Scores:
             points = weights = packed = 0
             before: list[float] = []
             after: list[float] = []
-            for room, weight, scored, extra, used, wanted in scored_resources:
+            for room, weight, scored, extra, used, requested in scored_resources:
                 capacity = room[row]
                 if not capacity:
                     continue
@@ -129,11 +129,11 @@ class Scores:
                 weights += weight
                 held = used[row]
                 before.append(held / capacity)
-                after.append((held + wanted) / capacity)
+                after.append((held + requested) / capacity)
             for room, used, amount, weight in devices:
                 held = used[row]
-                part = min(held + amount, room[row]) * MAX // (room[row] or 1)
-                packed += (part + (MAX if held else 0)) // 2 * weight
+                share = min(held + amount, room[row]) * MAX // (room[row] or 1)
+                packed += (share + (MAX if held else 0)) // 2 * weight
             packed = packed // len(devices) if devices else 0
             allocated = (points // weights if weights else 0) * ALLOCATED_WEIGHT + packed
             if not balances:
@@ -163,8 +163,8 @@ class Scores:
         for name, weight, extra, scored in scored_resources:
             capacity = self._capacity(name, rows)
             free = np.maximum(capacity - scored[rows] - (copies + 1) * extra, 0)
-            part = free if self._strategy is Strategy.LEAST_ALLOCATED else capacity - free
-            points += _percent(part, capacity) * weight
+            amount = free if self._strategy is Strategy.LEAST_ALLOCATED else capacity - free
+            points += _percent(amount, capacity) * weight
             weights += (capacity > 0) * weight
         return points // np.maximum(weights, 1)
 
@@ -174,16 +174,16 @@ class Scores:
         75 leaves the balance as it is. A pod that requests neither gets 0 everywhere.
         """
         requests = dict(shape.requests)
-        wanted = [requests.get(name, 0) for name in SCORED_RESOURCES]
-        if not any(wanted):
+        requested = [requests.get(name, 0) for name in SCORED_RESOURCES]
+        if not any(requested):
             return np.zeros(len(rows), np.int64)
         capacities = [self._capacity(name, rows) for name in SCORED_RESOURCES]
         used = [
             self._used(name, rows) + copies * more
-            for name, more in zip(SCORED_RESOURCES, wanted, strict=True)
+            for name, more in zip(SCORED_RESOURCES, requested, strict=True)
         ]
         before = _evenness(used, capacities)
-        after = _evenness([have + more for have, more in zip(used, wanted, strict=True)], capacities)
+        after = _evenness([have + more for have, more in zip(used, requested, strict=True)], capacities)
         return MAX // 2 + (MAX // 2 + after - before) // 2
 
     def taints(self, shape: Shape, rows: Rows) -> Int64s:
@@ -216,8 +216,8 @@ class Scores:
                 self._snapshot.used[at][rows] + copies * amount,
                 self._snapshot.allocatable[at][rows],
             )
-            part = _percent(np.minimum(held + amount, capacity), capacity)
-            points += (part + (held > 0) * MAX) // 2 * weight
+            share = _percent(np.minimum(held + amount, capacity), capacity)
+            points += (share + (held > 0) * MAX) // 2 * weight
         return points // max(len(devices), 1)
 
     def _untolerated_soft_taints(self, shape: Shape) -> Int32s:
@@ -250,12 +250,12 @@ def _untolerated_soft_taints(shape: Shape, taints: tuple[Taint, ...]) -> int:
     )
 
 
-def _percent(part: Int64s, whole: Int64s) -> Int64s:
+def _percent(amount: Int64s, whole: Int64s) -> Int64s:
     """Return the whole percentage, 0 of nothing.
 
     Amounts are at most requests.LARGEST, so the product fits in 64 bits.
     """
-    return part * MAX // np.maximum(whole, 1)
+    return amount * MAX // np.maximum(whole, 1)
 
 
 def _scaled(values: Int32s) -> Int64s:

@@ -202,7 +202,9 @@ def sum_of_harm(plans: Iterable[Plan]) -> PlanHarm | None:
         for level in harm.levels:
             units[level.priority] += level.units
             pods[level.priority] += level.pods
-    levels = tuple(HarmLevel(each, units[each], pods[each]) for each in sorted(units, reverse=True))
+    levels = tuple(
+        HarmLevel(priority, units[priority], pods[priority]) for priority in sorted(units, reverse=True)
+    )
     violations = sum(harm.violations for harm in harms)
     return PlanHarm(violations, levels, sum(harm.acceleratorSeconds for harm in harms))
 
@@ -215,7 +217,7 @@ def _spared(plans: Sequence[Plan]) -> tuple[UnitVerdict, ...]:
 
     evicted = {key(unit) for plan in plans for unit in plan.victims}
     spared = {key(unit): unit for plan in reversed(plans) for unit in reversed(plan.spared)}
-    return tuple(unit for each, unit in reversed(spared.items()) if each not in evicted)
+    return tuple(unit for identity, unit in reversed(spared.items()) if identity not in evicted)
 
 
 def _carry_out(state: ClusterState, engine: Engine, plan: Plan, now: datetime) -> None:
@@ -232,9 +234,9 @@ def _carry_out(state: ClusterState, engine: Engine, plan: Plan, now: datetime) -
         state.remove(pod)
     _release_devices(state, {pod.metadata.uid or "" for pod in gone})
     placed: dict[Name, str] = {}
-    for each in plan.placements:
-        namespace, _, name = each.pod.partition("/")
-        placed[namespace, name] = each.node
+    for placement in plan.placements:
+        namespace, _, name = placement.pod.partition("/")
+        placed[namespace, name] = placement.node
     volumes, devices = engine.claim_writes(placed)
     for bound in volumes:
         for half in bound_pair(state.claims[bound.claim], state.volumes[bound.volume]):
@@ -257,9 +259,9 @@ def _carry_out(state: ClusterState, engine: Engine, plan: Plan, now: datetime) -
 
 def _release_devices(state: ClusterState, gone: AbstractSet[str]) -> None:
     """Take the devices of claims whose consumers are all gone (UIDs), as kube-controller-manager does."""
-    for claim in [each for each in state.resource_claims.values() if consumer_uids(each) & gone]:
+    for claim in [claim for claim in state.resource_claims.values() if consumer_uids(claim) & gone]:
         assert claim.status is not None, "it has consumers"
-        left = [each for each in claim.status.reservedFor or () if each.uid not in gone]
+        left = [consumer for consumer in claim.status.reservedFor or () if consumer.uid not in gone]
         allocation = claim.status.allocation if left else None
         status = msgspec.structs.replace(claim.status, reservedFor=left, allocation=allocation)
         state.apply(msgspec.structs.replace(claim, status=status))

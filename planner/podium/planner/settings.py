@@ -82,35 +82,35 @@ class LiveSettings(NamedTuple):
     gang_hold_seconds: int = 0
     bind_timeout_seconds: int = 600
 
-    def switched(self, wanted: "LiveSettings") -> "LiveSettings":
-        """Return the settings with those of `wanted` that a running process takes."""
+    def switched(self, settings: "LiveSettings") -> "LiveSettings":
+        """Return the settings with those of `settings` that a running process takes."""
         return self._replace(
-            mode=wanted.mode,
-            evictions_a_minute=wanted.evictions_a_minute,
-            gang_hold_seconds=wanted.gang_hold_seconds,
+            mode=settings.mode,
+            evictions_a_minute=settings.evictions_a_minute,
+            gang_hold_seconds=settings.gang_hold_seconds,
         )
 
 
 # The settings by their names in the file.
 FIELDS: Mapping[str, Callable[[LiveSettings], object]] = {
-    "schedulerName": lambda each: each.scheduler_name,
-    "preemption": lambda each: each.mode,
-    "evictionsPerMinute": lambda each: each.evictions_a_minute,
-    "recordsNamespace": lambda each: each.records_namespace,
-    "semantics": lambda each: each.engine.semantics,
-    "divergencePolicy": lambda each: each.engine.divergence,
-    "budgets": lambda each: each.engine.budgets,
-    "strategy": lambda each: each.engine.strategy,
-    "weights": lambda each: each.engine.weights,
-    "evict": lambda each: each.engine.evict_only is None,
-    "reservedNodes": lambda each: each.engine.reserved,
-    "preemptionPriority": lambda each: each.engine.preemption_priority,
-    "decisionTimeoutSeconds": lambda each: each.decision_seconds,
-    "gangHoldSeconds": lambda each: each.gang_hold_seconds,
-    "bindTimeoutSeconds": lambda each: each.bind_timeout_seconds,
+    "schedulerName": lambda settings: settings.scheduler_name,
+    "preemption": lambda settings: settings.mode,
+    "evictionsPerMinute": lambda settings: settings.evictions_a_minute,
+    "recordsNamespace": lambda settings: settings.records_namespace,
+    "semantics": lambda settings: settings.engine.semantics,
+    "divergencePolicy": lambda settings: settings.engine.divergence,
+    "budgets": lambda settings: settings.engine.budgets,
+    "strategy": lambda settings: settings.engine.strategy,
+    "weights": lambda settings: settings.engine.weights,
+    "evict": lambda settings: settings.engine.evict_only is None,
+    "reservedNodes": lambda settings: settings.engine.reserved,
+    "preemptionPriority": lambda settings: settings.engine.preemption_priority,
+    "decisionTimeoutSeconds": lambda settings: settings.decision_seconds,
+    "gangHoldSeconds": lambda settings: settings.gang_hold_seconds,
+    "bindTimeoutSeconds": lambda settings: settings.bind_timeout_seconds,
 }
 
 
-def differences(one: LiveSettings, other: LiveSettings) -> tuple[str, ...]:
+def differences(first: LiveSettings, second: LiveSettings) -> tuple[str, ...]:
     """Return the names of the settings that differ, as in the file."""
-    return tuple(name for name, read in FIELDS.items() if read(one) != read(other))
+    return tuple(name for name, read in FIELDS.items() if read(first) != read(second))

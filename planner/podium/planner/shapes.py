@@ -200,8 +200,8 @@ def _merged(pod: Schedulable) -> list[tuple[str, str | None]]:
     """Return the labels of a pod that its own terms and constraints merge into their selectors."""
     affinity, labels = pod.spec.affinity, pod.metadata.labels or {}
     keys: list[str] = []
-    for each in pod.spec.topologySpreadConstraints or ():
-        keys += each.matchLabelKeys or ()
+    for constraint in pod.spec.topologySpreadConstraints or ():
+        keys += constraint.matchLabelKeys or ()
     for kind in (affinity.podAffinity, affinity.podAntiAffinity) if affinity is not None else ():
         preferred_terms = kind.preferredDuringSchedulingIgnoredDuringExecution if kind is not None else None
         terms = kind.requiredDuringSchedulingIgnoredDuringExecution if kind is not None else None
@@ -242,8 +242,8 @@ class _ShapeBuilder:
     def shape(self, minor: int) -> Shape:
         spec = self.spec
         taken = pod_requests(self.pod, minor)
-        for each in taken.unusable:
-            self.missing[f"{each.field}: {each.why}"] = None
+        for problem in taken.unusable:
+            self.missing[f"{problem.field}: {problem.why}"] = None
         for constraint in spec.topologySpreadConstraints or ():
             if constraint.whenUnsatisfiable not in (None, "DoNotSchedule", "ScheduleAnyway"):
                 self.missing[f"the spread constraint action {constraint.whenUnsatisfiable}"] = None
@@ -320,18 +320,23 @@ class _ShapeBuilder:
 
     def tolerations(self) -> tuple[ShapeToleration, ...]:
         tolerations = {
-            ShapeToleration(each.key or "", each.operator or "Equal", each.value or "", each.effect or "")
-            for each in self.spec.tolerations or ()
+            ShapeToleration(
+                toleration.key or "",
+                toleration.operator or "Equal",
+                toleration.value or "",
+                toleration.effect or "",
+            )
+            for toleration in self.spec.tolerations or ()
         }
-        for each in tolerations:
-            if each.operator not in ("Equal", "Exists"):
-                self.missing[f"the toleration operator {each.operator}"] = None
+        for toleration in tolerations:
+            if toleration.operator not in ("Equal", "Exists"):
+                self.missing[f"the toleration operator {toleration.operator}"] = None
         return tuple(sorted(tolerations))
 
     def ports(self) -> tuple[HostPort, ...]:
         """Return the host ports that the pod keeps; an init container that ends keeps none."""
         ports: set[HostPort] = set()
-        sidecars = (each for each in self.spec.initContainers or () if each.restartPolicy == "Always")
+        sidecars = (init for init in self.spec.initContainers or () if init.restartPolicy == "Always")
         for container in (*(self.spec.containers or ()), *sidecars):
             for port in container.ports or ():
                 number = port.hostPort or (port.containerPort if self.spec.hostNetwork else None)
@@ -356,7 +361,7 @@ class _ShapeBuilder:
         selector = selector_of(term.labelSelector, self.missing)
         if selector is not None and (term.matchLabelKeys or term.mismatchLabelKeys):
             # A server merged these when the pod was created; labels may have changed since.
-            merged = {each.key for each in selector.requirements}
+            merged = {requirement.key for requirement in selector.requirements}
             more = [
                 Requirement(key, operator, (self.labels[key],))
                 for keys, operator in ((term.matchLabelKeys, "In"), (term.mismatchLabelKeys, "NotIn"))
@@ -370,22 +375,22 @@ class _ShapeBuilder:
 
     def spread(self, action: str) -> tuple[SpreadConstraint, ...]:
         constraints: list[SpreadConstraint] = []
-        for each in self.spec.topologySpreadConstraints or ():
-            if (each.whenUnsatisfiable or "DoNotSchedule") != action:
+        for constraint in self.spec.topologySpreadConstraints or ():
+            if (constraint.whenUnsatisfiable or "DoNotSchedule") != action:
                 continue
-            selector = selector_of(each.labelSelector, self.missing)
-            if selector is not None and each.matchLabelKeys:
-                keys = [key for key in each.matchLabelKeys if key in self.labels]
+            selector = selector_of(constraint.labelSelector, self.missing)
+            if selector is not None and constraint.matchLabelKeys:
+                keys = [key for key in constraint.matchLabelKeys if key in self.labels]
                 own = (Requirement(key, "In", (self.labels[key],)) for key in keys)
                 selector = conjoined(*selector.requirements, *own)
             constraints.append(
                 SpreadConstraint(
-                    each.maxSkew or 0,
-                    each.topologyKey or "",
+                    constraint.maxSkew or 0,
+                    constraint.topologyKey or "",
                     selector,
-                    1 if each.minDomains is None else each.minDomains,
-                    (each.nodeAffinityPolicy or "Honor") == "Honor",
-                    each.nodeTaintsPolicy == "Honor",
+                    1 if constraint.minDomains is None else constraint.minDomains,
+                    (constraint.nodeAffinityPolicy or "Honor") == "Honor",
+                    constraint.nodeTaintsPolicy == "Honor",
                 )
             )
         return tuple(constraints)

@@ -207,18 +207,18 @@ class Snapshot(NodeRows):
 
     def problems(self) -> list[Problem]:
         """Return the problems of all objects, by object, computed on each call."""
-        found = []
+        problems = []
         for row, unusable in self._bad_nodes.items():
-            found += [Problem(self._node_ref(row), *each) for each in unusable]
+            problems += [Problem(self._node_ref(row), *fault) for fault in unusable]
         for shape_id in self._interner.unusable:
             for row in np.flatnonzero((self.shape == shape_id) & (self.home != NO_POD)).tolist():
-                found += [Problem(self._pod_ref(row), *each) for each in self.shapes[shape_id].unusable]
+                problems += [Problem(self._pod_ref(row), *fault) for fault in self.shapes[shape_id].unusable]
         for row, why in self._bad_starts.items():
-            found.append(Problem(self._pod_ref(row), "status.startTime", why))
+            problems.append(Problem(self._pod_ref(row), "status.startTime", why))
         for name, rows in self._on_unknown_nodes.items():
             why = f"node {name} does not exist"
-            found += [Problem(self._pod_ref(row), "spec.nodeName", why) for row in rows]
-        return sorted(found)
+            problems += [Problem(self._pod_ref(row), "spec.nodeName", why) for row in rows]
+        return sorted(problems)
 
     def add_node(self, node: SchedulableNode) -> None:
         """Add a node, or replace the one of its name; pods that waited for it count from now on."""
@@ -278,7 +278,7 @@ class Snapshot(NodeRows):
             self.pods[row] = pod
             return
         shape_id = self._interner.acquire(pod)
-        self._back(each.resource for each in self.shapes[shape_id].extended.resources)
+        self._back(need.resource for need in self.shapes[shape_id].extended.resources)
         if row is None:
             row = self.pod_row[key] = self._free_pod()
         terminating = pod.metadata.deletionTimestamp is not None
@@ -353,7 +353,9 @@ class Snapshot(NodeRows):
 
     def extended_pods(self) -> Rows:
         """Return the pods (rows) that request a resource which a class provides."""
-        return self._pods_of([each for each, shape in self.shapes.items() if shape.extended.resources])
+        return self._pods_of(
+            [shape_id for shape_id, shape in self.shapes.items() if shape.extended.resources]
+        )
 
     def _pods_of(self, shape_ids: Sequence[int]) -> Rows:
         return np.flatnonzero(np.isin(self.shape, shape_ids) & (self.home != NO_POD))

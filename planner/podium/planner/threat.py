@@ -23,7 +23,6 @@ from podium.errors import PodiumError
 from podium.groups.trees import members_below
 from podium.planner.arrays import Bools, Int64s, Rows
 from podium.planner.engine import Engine
-from podium.planner.preemption.domain import charge
 from podium.planner.preemption.outcome import UnitPod, full_name
 from podium.planner.preemption.protection import scheduled_at, unknown_grant
 from podium.planner.preemption.unitarrays import NO_UNIT
@@ -127,7 +126,7 @@ def threat(engine: Engine, victim: Name | GroupKey, now: datetime) -> Threat:
     protection = units.why_protected(lead, full_name) or _protection(engine, priority, budgets)
     exempt = tuple(_exempt_pods(units, lead, second)) if not protection else ()
     later = None if protection else priority + 1
-    minimal = later if later is None else max([later, *(each.minimum for each in exempt)])
+    minimal = later if later is None else max([later, *(toleration.minimum for toleration in exempt)])
     kind, namespace, name = units.object_of(lead)
     name_of_class = units.class_name(lead)
     rows = units.members(lead)
@@ -215,14 +214,14 @@ def _rooms(engine: Engine, units: Units, lead: int, minimal: int, now: int) -> I
         given = _sum(units, own[units.node[own] == node])
         frees = {name: amount for name, amount in given.items() if not snapshot.is_backed(name, node)}
         certain, possible = _units_preempted_first(engine, units, lead, ordered)
-        spared, without = (_available(units, node, frees, others) for others in (certain, possible))
+        spared, without = (_available(units, node, frees, leads) for leads in (certain, possible))
         yield NodeRoom(snapshot.node_name(node), spared, without, frees)
 
 
-def _available(units: Units, node: int, names: Iterable[str], others: Rows) -> Amounts:
+def _available(units: Units, node: int, names: Iterable[str], leads: Rows) -> Amounts:
     """Return the free room of a node with the room of these units there."""
     snapshot = units.snapshot
-    rows = units.all_members(others)
+    rows = units.all_members(leads)
     given = _sum(units, rows[units.node[rows] == node])
     at = {name: snapshot.resource[name] for name in names}
     return {
@@ -257,7 +256,7 @@ def _units_preempted_first(engine: Engine, units: Units, lead: int, ordered: Row
 def _violating(engine: Engine, units: Units, ordered: Rows) -> Bools:
     """Return which of these units, the most important first, violate a budget if all of them are evicted."""
     numbers = np.repeat(np.arange(len(ordered)), units.size[ordered])
-    charged = charge(engine.settings.semantics, group=False)
+    charged = engine.settings.semantics.rules.pod_charge
     return engine.budgets.violations(units.all_members(ordered), numbers, charged) > 0
 
 
@@ -275,9 +274,9 @@ def _pod(units: Units, row: int) -> UnitPod:
 def _classes(view: ClusterReader, minimal: int) -> Iterator[tuple[str, int]]:
     """Yield the classes, lowest first, whose pods may evict the unit."""
     values = dict(SYSTEM_CLASSES)
-    for name, found in view.classes.items():
+    for name, priority_class in view.classes.items():
         values.pop(name, None)
-        if found.preemptionPolicy != NEVER:
-            values[name] = found.value or 0
+        if priority_class.preemptionPolicy != NEVER:
+            values[name] = priority_class.value or 0
     at_least = ((name, value) for name, value in values.items() if value >= minimal)
-    yield from sorted(at_least, key=lambda each: (each[1], each[0]))
+    yield from sorted(at_least, key=lambda pair: (pair[1], pair[0]))

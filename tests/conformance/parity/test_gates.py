@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support.parity import kubectl, scene
-from tests.support.parity.case import GANG, VERSIONS
+from tests.support.parity.case import GANG, template, workload
 from tests.support.parity.sides import Document, Side, Sides, Way
 from tests.support.servers import FULL
 from tests.support.webhooks.running import running
@@ -29,7 +29,7 @@ _NUMBERS = itertools.count()
 
 
 @pytest.fixture(scope="module")
-def server(gated: Sides, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side]:
+def side(gated: Sides, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side]:
     """Yield a server with the Workload API and Podium, and two classes that both have seen."""
     side, folder = gated.podium, tmp_path_factory.mktemp("webhook")
     with running(side.server, folder, scene.config(folder, _POLICY)):
@@ -77,44 +77,43 @@ def _created(side: Side, document: Document) -> tuple[Any, ...]:
     [("gold", ("gold", 1000, "PreemptLowerPriority")), ("meek", ("meek", 500, "Never"))],
 )
 def test_a_pod_without_a_class_takes_after_its_group(
-    server: Side, group: str, class_name: str, stored: tuple[Any, ...]
+    side: Side, group: str, class_name: str, stored: tuple[Any, ...]
 ) -> None:
     """Class, integer and policy come in one patch, and the in-tree plugin's second run accepts them."""
     name = f"inherits-{next(_NUMBERS)}"
-    _group(server, group, name, class_name)
-    assert _created(server, _pod(name, group, name)) == stored
+    _group(side, group, name, class_name)
+    assert _created(side, _pod(name, group, name)) == stored
 
 
 @pytest.mark.parametrize("group", [NATIVE_GROUP, PODIUM_GROUP])
-def test_a_pod_with_a_class_keeps_it(server: Side, group: str) -> None:
+def test_a_pod_with_a_class_keeps_it(side: Side, group: str) -> None:
     """The class that a pod names stays; a difference from the group's is a warning, never a refusal."""
     name = f"differs-{next(_NUMBERS)}"
-    _group(server, group, name, "gold")
+    _group(side, group, name, "gold")
     document = _pod(name, group, name, priorityClassName="meek")
-    assert _created(server, document) == ("meek", 500, "Never")
-    again = json.dumps(server.own({**document, "metadata": {**document["metadata"], "name": f"{name}-2"}}))
-    done = kubectl.run(server, "create", "-f", "-", stdin=again)
+    assert _created(side, document) == ("meek", 500, "Never")
+    again = json.dumps(side.own({**document, "metadata": {**document["metadata"], "name": f"{name}-2"}}))
+    done = kubectl.run(side, "create", "-f", "-", stdin=again)
     assert done.returncode == 0, done.stderr
     assert "Warning: spec.priority: priority 500 (class meek) differs from that of PodGroup" in done.stderr
 
 
-def test_a_native_basic_group_that_is_disrupted_together_is_warned_of(server: Side) -> None:
+def test_a_native_template_of_an_unknown_class_is_warned_of(side: Side) -> None:
     """Podium accepts it as upstream does, and kubectl prints Podium's warning."""
-    mode: Any = "PodGroup" if server.version == VERSIONS["1.36"] else {"all": {}}
-    metadata = {"name": f"basic-{next(_NUMBERS)}", "namespace": scene.NAMESPACE}
-    spec = {"schedulingPolicy": {"basic": {}}, "disruptionMode": mode}
-    document = server.own({"kind": "PodGroup", "metadata": metadata, "spec": spec})
-    done = kubectl.run(server, "create", "-f", "-", stdin=json.dumps(document))
+    metadata = {"name": f"unknown-{next(_NUMBERS)}", "namespace": scene.NAMESPACE}
+    unknown = template(priorityClassName="nothing")
+    document = side.own({"kind": "Workload", "metadata": metadata, **workload(unknown)})
+    done = kubectl.run(side, "create", "-f", "-", stdin=json.dumps(document))
     assert done.returncode == 0, done.stderr
-    assert done.stderr.startswith("Warning: spec.disruptionMode: ")
+    assert done.stderr.startswith("Warning: spec.podGroupTemplates[0].priorityClassName: ")
 
 
-def test_a_class_and_its_group_are_made_together(server: Side) -> None:
+def test_a_class_and_its_group_are_made_together(side: Side) -> None:
     """A group that is created right after its class, on another connection, is never refused."""
-    mine = server._replace(group=PODIUM_GROUP)
+    mine = side._replace(group=PODIUM_GROUP)
 
     def make(numbers: range) -> list[str]:
-        one, other = server.server.access.client(), server.server.access.client()
+        one, other = side.server.access.client(), side.server.access.client()
         wrong = []
         for number in numbers:
             body = {"metadata": {"name": f"fresh-{number}"}, "value": number}

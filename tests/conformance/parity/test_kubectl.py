@@ -17,7 +17,7 @@ from tests.support.parity import kubectl
 from tests.support.parity.case import Case
 from tests.support.parity.cases import cases
 from tests.support.parity.compare import Exchange, manifest, named
-from tests.support.parity.explained import explained
+from tests.support.parity.explained import explained, explanations
 from tests.support.parity.scene import NAMESPACE
 from tests.support.parity.sides import Answer, Document, Side, Sides, Way, in_common, json_patch, merge_patch
 from tests.support.servers import FULL
@@ -111,8 +111,7 @@ def _patched(side: Side, case: Case, document: Document, way: Way | None) -> Ans
 
 
 def _plain(sides: Sides) -> list[Case]:
-    minor = sides.native.server.release.minor
-    return [case for case in cases(minor) if not case.default and not case.deleted]
+    return [case for case in cases(sides.minor) if not case.default and not case.deleted]
 
 
 def _tried(
@@ -148,7 +147,8 @@ def _listed(side: Side) -> dict[tuple[str, str], Document]:
 
 
 def _agree(sides: Sides, exchanges: Iterable[Exchange]) -> None:
-    rests = [explained(exchange) for exchange in exchanges]
+    known = explanations(sides.minor)
+    rests = [explained(exchange, known) for exchange in exchanges]
     assert rests
     wrong = [f"{rest}\n  after {names}" for rest, names in rests if not rest.equal]
     assert not wrong, f"{sides}: {len(wrong)} differ\n" + "\n".join(wrong[:20])

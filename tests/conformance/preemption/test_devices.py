@@ -7,6 +7,7 @@ refuses only this node here. A node that cannot use an allocated claim is not as
 import re
 from collections import Counter
 from functools import cache
+from operator import attrgetter
 from typing import Any
 from unittest import mock
 
@@ -18,8 +19,8 @@ from tests.support.preemption.differential.devices import CASES, MIXED, device_c
 from tests.support.preemption.differential.explained import CLAIM_ORDER, DEVICE_ERRORS
 from tests.support.preemption.differential.generator import Object
 from tests.support.seeds import seed as new_seed
-from tests.support.servers import FULL, exclusive, in_turn
-from tools.devcluster.controlplane.releases import NEWEST, RELEASES, Release
+from tests.support.servers import FULL, exclusive, of_run
+from tools.devcluster.controlplane.releases import BUILDABLE, NEWEST, Release
 
 from podium.planner import Settings
 from podium.planner.filters import devices as devicefilter
@@ -45,14 +46,12 @@ _ENOUGH = 10
 # Some seconds of our search.
 _STEPS = 1_000_000
 
-each_release = pytest.mark.parametrize(
-    "release", RELEASES.values(), ids=[item.version for item in RELEASES.values()]
-)
+each_release = pytest.mark.parametrize("release", recording.releases("devices"), ids=attrgetter("version"))
 
 
 @cache
 def _recording(release: Release) -> recording.Recording:
-    return recording.read(recording.path_of(release.version, "devices"))
+    return recording.read(recording.path_of(release.minor, "devices"))
 
 
 def _ended(one: recording.Recorded) -> bool:
@@ -70,16 +69,22 @@ def _difference(header: recording.Header, one: recording.Recorded) -> str:
     """Return how the engine differs from kube-scheduler in a case, empty if it does not."""
     if _ended(one):
         text, ours = without_prefix(one.answer.message), reasons(header, _anywhere(one))
-        # The message here is that of all pods with equal claims.
-        known = {text, re.sub(r"^claim [^ ,:]+", "claim of the pod", text)}
-        return "" if known & ours.keys() else f"{one.namespace}: {text}\n  podium: {ours}"
+        return "" if {text, _of_any(text)} & ours.keys() else f"{one.namespace}: {text}\n  podium: {ours}"
     found = compared(header, one)
     if not found.agrees:
         return str(found)
     server, ours = refused(header, one) if one.answer.message else (Counter(), Counter())
     if UNAVAILABLE in ours:
         ours = _asked_for_all_claims(header, one, ours)
+    server = Counter(
+        {reason if reason in ours else _of_any(reason): count for reason, count in server.items()}
+    )
     return "" if server == ours else f"{one.namespace}:\n  server: {server}\n  podium: {ours}"
+
+
+def _of_any(reason: str) -> str:
+    """Return a reason in the words for all pods with equal claims, as the engine gives it here."""
+    return re.sub(r"^claim [^ ,:]+", "claim of the pod", reason)
 
 
 def _asked_for_all_claims(
@@ -189,7 +194,7 @@ def test_a_number_gives_one_case_of_devices() -> None:
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("minor", in_turn(__name__))
+@pytest.mark.parametrize("minor", of_run())
 def test_the_engine_does_what_a_live_kube_scheduler_does_with_devices(
     monkeypatch: pytest.MonkeyPatch, minor: str
 ) -> None:
@@ -199,5 +204,5 @@ def test_the_engine_does_what_a_live_kube_scheduler_does_with_devices(
     """
     monkeypatch.setattr(devicefilter, "NODE_STEPS", _STEPS)
     monkeypatch.setattr(devicefilter, "ALL_STEPS", _STEPS)
-    with exclusive(RELEASES[minor]) as server:
-        _assert_agreement(driver.record(server, _SEED, _ASKED, gates=False, make=device_case))
+    with exclusive(BUILDABLE[minor]) as server:
+        _assert_agreement(driver.record(server, _SEED, _ASKED, driver.Options(gates=False), device_case))

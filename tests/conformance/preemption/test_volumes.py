@@ -2,6 +2,7 @@
 
 from collections import Counter
 from functools import cache
+from operator import attrgetter
 
 import msgspec
 import pytest
@@ -10,9 +11,9 @@ from tests.support.preemption.differential.compare import Compared, compared, re
 from tests.support.preemption.differential.generator import Object
 from tests.support.preemption.differential.volumes import BOUND, CASES, volume_case
 from tests.support.seeds import seed as new_seed
-from tests.support.servers import FULL, exclusive, in_turn
+from tests.support.servers import FULL, exclusive, of_run
 from tests.support.volumes.settled import unsettled
-from tools.devcluster.controlplane.releases import NEWEST, RELEASES, Release
+from tools.devcluster.controlplane.releases import BUILDABLE, NEWEST, Release
 
 _SEED = new_seed()
 # The live cases: a part of those with bound claims only, and of those with delayed ones.
@@ -26,14 +27,12 @@ _TEXTS = (
     *("didn't find available persistent volumes to bind", "did not have enough free storage"),
 )
 
-each_release = pytest.mark.parametrize(
-    "release", RELEASES.values(), ids=[item.version for item in RELEASES.values()]
-)
+each_release = pytest.mark.parametrize("release", recording.releases("volumes"), ids=attrgetter("version"))
 
 
 @cache
 def _recording(release: Release) -> recording.Recording:
-    return recording.read(recording.path_of(release.version, "volumes"))
+    return recording.read(recording.path_of(release.minor, "volumes"))
 
 
 def _assert_agreement(recorded: recording.Recording) -> None:
@@ -101,8 +100,8 @@ def test_a_recording_with_other_volumes_differs(volumes: dict[str, str]) -> None
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("minor", in_turn(__name__))
+@pytest.mark.parametrize("minor", of_run())
 def test_the_engine_does_what_a_live_kube_scheduler_does_with_volumes(minor: str) -> None:
     """New cases in every run agree with the live scheduler; PODIUM_SEED repeats a run."""
-    with exclusive(RELEASES[minor]) as server:
-        _assert_agreement(driver.record(server, _SEED, _ASKED, gates=False, make=volume_case))
+    with exclusive(BUILDABLE[minor]) as server:
+        _assert_agreement(driver.record(server, _SEED, _ASKED, driver.Options(gates=False), volume_case))

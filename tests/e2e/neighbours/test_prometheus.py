@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import pytest
-from tests.support.autogroups.shapes import ASKING
+from tests.support.autogroups import ASKING
 from tests.support.e2e import outages, prometheus
 from tests.support.e2e.cluster import PROCESSES, REPLICAS, Nodes, wait_ready
 from tests.support.e2e.gangs import DEVICE, DEVICES, HIGH, LOW, GangSpace

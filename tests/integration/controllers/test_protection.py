@@ -15,10 +15,10 @@ from tools.devcluster.controlplane.releases import NEWEST
 
 from podium.api.core import Namespace, Pod, PodSpec, PodStatus, SchedulingGroup
 from podium.api.findings import ObjectRef
-from podium.api.foreign import PodOwner
 from podium.api.groups import FINALIZER, GROUP_LABEL, NATIVE_GROUP, PODIUM_GROUP, DisruptionMode, PodGroup
 from podium.api.membership import GroupKey
 from podium.api.meta import ObjectMeta, OwnerReference
+from podium.api.podkinds.kind import PodOwner
 from podium.api.reads import Kind
 from podium.cluster.state import ClusterState
 from podium.controllers.actions import Reconciliation, SetFinalizers
@@ -270,14 +270,16 @@ def test_owners_that_own_each_other_are_not_followed_for_ever() -> None:
     assert decided(state) == Reconciliation()
 
 
-OWNERS = st.none() | st.builds(_by, st.just(JOB), st.sampled_from("xy"), st.sampled_from(["old", "new"]))
+LISTED_KINDS = st.none() | st.builds(
+    _by, st.just(JOB), st.sampled_from("xy"), st.sampled_from(["old", "new"])
+)
 PODS = st.lists(
     st.builds(
         _pod,
         st.sampled_from("abc"),
         phase=st.sampled_from(["Pending", "Running", "Succeeded", "Failed"]),
         deleted=st.booleans(),
-        owners=OWNERS,
+        owners=LISTED_KINDS,
     ),
     max_size=4,
 )
@@ -298,7 +300,7 @@ class World(NamedTuple):
         return _group(*finalizers, deleted=self.deleted, owners=self.owners)
 
 
-@given(st.builds(World, FINALIZERS, OWNERS, st.booleans(), st.booleans(), PODS), st.booleans())
+@given(st.builds(World, FINALIZERS, LISTED_KINDS, st.booleans(), st.booleans(), PODS), st.booleans())
 def test_a_single_write_settles_the_finalizers(world: World, protect: bool) -> None:
     """A single write is enough; others' finalizers stay in order; an unfinished pod keeps its group."""
     state = _state(world.group(*world.finalizers), _namespace(deleted=world.namespace_goes), *world.pods)

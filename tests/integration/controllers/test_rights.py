@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 from tests.integration.groups.autogroups.test_servers import CRDS, FOREIGN, LETS, controlled, definition
-from tests.support.autogroups.shapes import ASKING, GROUP_LABEL
+from tests.support.autogroups import ASKING, GROUP_LABEL
 from tests.support.connection.cluster import CONTAINER, NATIVE
 from tests.support.controllers.running import PODIUM_API, Place, Space, install, launch, new_class
 from tests.support.proxy import Proxy, Refuse, Where
@@ -22,8 +22,8 @@ from tests.support.webhooks.running import ending
 from tools.devcluster.controlplane.releases import NEWEST
 
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
+from podium.api.podkinds.leaderworkerset import LWS_GROUP, LWS_NAME
 from podium.groups.autogroups import TREE_LABEL
-from podium.groups.inferred import LWS_GROUP, LWS_NAME
 
 pytestmark = pytest.mark.server
 

@@ -28,10 +28,11 @@ from podium.api.groups import (
     GROUP_SCHEDULED,
     INITIALLY_SCHEDULED,
 )
+from podium.api.podkinds.table import GANG_FORMS
 from podium.api.storage import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from podium.controllers import conditions as controller
-from podium.groups.autogroups import GROUP_LABELS, OWNER_KINDS
-from podium.planner.preemption.intents import DISRUPTION_TARGET
+from podium.groups.autogroups import GROUP_LABELS
+from podium.planner.preemption.inflight import DISRUPTION_TARGET
 from podium.schedulerplugin.scheduling.messages import STRADDLES
 
 pytestmark = pytest.mark.server
@@ -629,7 +630,7 @@ def test_it_changes_the_owner_of_no_group(scene: Scene) -> None:
     assert _refused(answer, "podium-controller-updates"), answer
 
 
-@pytest.mark.parametrize(("api_version", "kind"), sorted(OWNER_KINDS))
+@pytest.mark.parametrize(("api_version", "kind"), sorted(GANG_FORMS))
 def test_it_makes_groups_for_gangs(scene: Scene, api_version: str, kind: str) -> None:
     """The topology that the owner prefers is the one annotation of Podium's that it may write."""
     preferred = {"scheduling.podium.dev/preferred-topology": "rack"}

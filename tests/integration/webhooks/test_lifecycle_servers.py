@@ -58,14 +58,18 @@ def registered(server: Server) -> list[str]:
 
 
 @contextlib.contextmanager
-def writing(server: Server) -> Iterator[list[str]]:
-    """Create a group and a pod again and again during the block; yield the refusals, which must be none."""
+def writing(server: Server, pause: float = 0.05) -> Iterator[list[str]]:
+    """Create a group and a pod each `pause` seconds during the block; yield the refusals, which must be none.
+
+    A gate keeps the pods from nodes.
+    """
     refusals: list[str] = []
     written: list[int] = []
     over = threading.Event()
 
     def write() -> None:
-        pod = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
+        gates = [{"name": "example.com/held"}]
+        pod = {"spec": {"containers": [{"name": "c", "image": "i"}], "schedulingGates": gates}}
         group = {
             "apiVersion": "scheduling.podium.dev/v1beta1",
             "kind": "PodGroup",
@@ -79,7 +83,7 @@ def writing(server: Server) -> Iterator[list[str]]:
                     written.append(code)
                     if code != 201:
                         refusals.append(str(answer))
-                over.wait(0.05)
+                over.wait(pause)
 
     thread = threading.Thread(target=write)
     thread.start()

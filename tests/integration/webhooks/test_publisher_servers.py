@@ -280,7 +280,7 @@ async def test_by_service_edits_are_repaired_and_other_webhooks_stay(
 
 
 async def restore(ours: BundlePublisher, bundle: bytes | None) -> None:
-    """Publish until the registration is final, as the keeper does."""
+    """Publish until the registration is final, as the rotator does."""
     for _ in range(3):
         if await ours.published(bundle):
             return

@@ -106,7 +106,7 @@ def composite_group(name: str, rng: Random, scene: Scene) -> Document:
     if rng.random() < 0.3:
         spec["parentCompositePodGroupName"] = "parent"
     return {
-        "apiVersion": f"{GROUP}/v1alpha3",
+        "apiVersion": f"{GROUP}/{rng.choice(scene.dialect.composites)}",
         "kind": "CompositePodGroup",
         "metadata": {"name": name, "namespace": scene.namespace},
         "spec": spec,
@@ -211,10 +211,25 @@ def tree(name: str, rng: Random, scene: Scene) -> Document:
     """A valid Workload with composite templates of one to three levels."""
     document = workload(name, ["leaf"], rng, scene)
     (leaf,) = document["spec"].pop("podGroupTemplates")
-    document["spec"]["compositePodGroupTemplates"] = [
-        _branch("root", rng.choice((1, 1, 2, 3)), leaf, rng, scene)
-    ]
+    root = _branch("root", rng.choice((1, 1, 2, 3)), leaf, rng, scene)
+    if scene.dialect.alike and rng.random() < 0.8:
+        _make_alike(root)
+    document["spec"]["compositePodGroupTemplates"] = [root]
     return document
+
+
+def _make_alike(parent: Document) -> None:
+    """Give the templates below a template its gang and its mode all, which only a gang may have."""
+    gang = "gang" in parent["schedulingPolicy"]
+    if not gang:
+        parent.pop("disruptionMode", None)
+    for field, count in (("compositePodGroupTemplates", "minGroupCount"), ("podGroupTemplates", "minCount")):
+        for child in parent.get(field, ()):
+            if gang:
+                child["schedulingPolicy"] = {"gang": {count: 2}}
+            if parent.get("disruptionMode") == {"all": {}}:
+                child["disruptionMode"] = {"all": {}}
+            _make_alike(child)
 
 
 def _branch(name: str, levels: int, leaf: Document, rng: Random, scene: Scene) -> Document:

@@ -5,6 +5,7 @@ the first check.
 """
 
 import copy
+import itertools
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -20,7 +21,7 @@ class Edit(NamedTuple):
 
 
 def put(path: str, value: Any) -> Edit:
-    """Set a field, and create absent parents; `/` separates steps, digits are list indices."""
+    """Set a field, and create absent parents but lists; `/` separates steps, digits are list indices."""
     return Edit("set", _path(path), value)
 
 
@@ -49,8 +50,9 @@ def edited(document: dict[str, Any], edits: Sequence[Edit]) -> dict[str, Any]:
 
 def _apply(document: dict[str, Any], edit: Edit) -> None:
     parent: Any = document
-    for step in edit.path[:-1]:
-        parent = _child(parent, step, make=edit.op in ("set", "append"))
+    makes = edit.op in ("set", "append")
+    for step, following in itertools.pairwise(edit.path):
+        parent = _child(parent, step, make=makes and isinstance(following, str))
     key = edit.path[-1]
     here = _child(parent, key, make=False)
     match edit.op:

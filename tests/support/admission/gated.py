@@ -6,15 +6,15 @@ from contextlib import contextmanager
 from tests.support.servers import Server, exclusive
 from tools.devcluster.controlplane.releases import Release
 
+from podium.api.minors import MINORS, minor_of
+from podium.minors.minor import COMPOSITE
 from podium.rules.context import GATES
-
-# The first minor that has all of these gates.
-_FIRST = "1.37"
 
 
 def gate_sets(release: Release) -> list[tuple[str, ...]]:
-    """Return the gates of each server of a release to record: none, and all where they exist."""
-    return [(), GATES] if release.minor == _FIRST else [()]
+    """Return the gates of each server of a release to record: none, and all if it has composite groups."""
+    known = MINORS[minor_of(release.minor) or 0].gates
+    return [(), tuple(gate for gate in GATES if gate in known)] if COMPOSITE in known else [()]
 
 
 @contextmanager

@@ -30,6 +30,9 @@ class Kind(StrEnum):
     COMPOSITE = "CompositePodGroup"
 
 
+_GROUP_KINDS = (Kind.WORKLOAD, Kind.GROUP, Kind.COMPOSITE)
+
+
 class Create(NamedTuple):
     """Send a document."""
 
@@ -220,11 +223,11 @@ class _Script:
 
     def change(self, kind: Kind, edits: Defect, subresource: Literal["", "status"] = "") -> None:
         made = list(edits(self.rng, self.scene))
-        if kind in (Kind.GROUP, Kind.WORKLOAD) and self.rng.random() < 0.2:
+        dialect = self.scene.dialect
+        versions = dialect.composites if kind is Kind.COMPOSITE else dialect.versions
+        if kind in _GROUP_KINDS and self.rng.random() < 0.2:
             # Any served version may be written, whichever version the object was created in.
-            made.append(
-                put("apiVersion", f"scheduling.k8s.io/{self.rng.choice(self.scene.dialect.versions)}")
-            )
+            made.append(put("apiVersion", f"scheduling.k8s.io/{self.rng.choice(versions)}"))
         base: Literal["stored", "sent"] = "sent" if self.rng.random() < 0.2 else "stored"
         version = self.rng.choices((CURRENT, "", "0", _STALE, "words"), (94, 3, 1, 1, 1))[0]
         self.steps.append(Change(kind, subresource, self.rng.randrange(60), made, base, version))

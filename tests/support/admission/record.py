@@ -1,6 +1,6 @@
 """Record the answers of real servers: `python -m tests.support.admission.record [SEED]` (`make record`).
 
-Writes tests/conformance/recorded/VERSION.jsonl.gz for each minor and prints the differences from the rules. A
+Writes tests/conformance/recorded/MINOR.jsonl.gz for each minor and prints the differences from the rules. A
 difference does not prevent the recording. Without a SEED, the seed of the last recording is used, so a diff
 of answers is a diff of servers or of the generator.
 """
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from tests.support.admission import compare, driver, recording
 from tests.support.admission.gated import gate_sets, gated_server
-from tools.devcluster.controlplane.releases import RELEASES, Release
+from tools.devcluster.controlplane.releases import BUILDABLE, Release
 
 
 def report(recorded: recording.Recording) -> str:
@@ -32,8 +32,8 @@ def report(recorded: recording.Recording) -> str:
 
 
 def main(argv: list[str]) -> None:
-    """Record both minors, and the newest one with its further gates."""
-    for release, gates in ((each, gates) for each in RELEASES.values() for gates in gate_sets(each)):
+    """Record each minor, and those with composite groups with their further gates."""
+    for release, gates in ((each, gates) for each in BUILDABLE.values() for gates in gate_sets(each)):
         seed = int(argv[0]) if argv else _last_seed(release, gates)
         with gated_server(release, gates) as server:
             recorded = driver.record(server, release.minor, seed, recording.OPERATIONS, gates=gates)
@@ -43,7 +43,7 @@ def main(argv: list[str]) -> None:
 
 
 def _last_seed(release: Release, gates: Sequence[str]) -> int:
-    path = recording.path_of(release.version, gates)
+    path = recording.path_of(release.minor, gates)
     return recording.read(path).header.seed if path.exists() else random.SystemRandom().randrange(2**32)
 
 

@@ -87,15 +87,15 @@ def canonical(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "metadata": metadata}
 
 
-def path_of(version: str, gates: Sequence[str] = ()) -> Path:
-    """Return the path of the recording of a server's version, without further gates or with them."""
-    return FOLDER / f"{version}{'-gates' if gates else ''}.jsonl.gz"
+def path_of(minor: str, gates: Sequence[str] = ()) -> Path:
+    """Return the path of the recording of a minor, without further gates or with them."""
+    return FOLDER / f"{minor}{'-gates' if gates else ''}.jsonl.gz"
 
 
 def write(recording: Recording) -> Path:
     """Write a recording; the same answers give the same bytes."""
     lines = [msgspec.json.encode(line) for line in (recording.header, *recording.scenarios)]
-    path = path_of(recording.header.version, recording.header.gates)
+    path = path_of(recording.header.minor, recording.header.gates)
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(gzip.compress(b"\n".join(lines) + b"\n", mtime=0))
     return path

@@ -24,8 +24,26 @@ class Dialect(NamedTuple):
     ref_names: tuple[str, str]  # its paths to the workload's and the template's name
     good_modes: tuple[Any, ...]
     bad_modes: tuple[Any, ...]
+    composites: tuple[str, ...] = ()  # the versions of CompositePodGroup
+    alike: bool = False  # whether child templates must have their parent's gang and mode all
 
 
+_1_37 = Dialect(
+    versions=("v1beta1", "v1beta1", "v1beta1", "v1alpha3"),
+    ref="workloadRef",
+    ref_names=("workloadName", "templateName"),
+    good_modes=({"single": {}}, {"all": {}}),
+    bad_modes=(
+        {},
+        {"single": {}, "all": {}},
+        {"single": None},
+        {"all": {}, "single": None},
+        {"all": {"grace": 5}},
+        None,
+        "Pod",
+    ),
+    composites=("v1alpha3",),
+)
 DIALECTS = {
     "1.36": Dialect(
         versions=("v1alpha2",),
@@ -34,21 +52,8 @@ DIALECTS = {
         good_modes=("Pod", "PodGroup"),
         bad_modes=("", "Everything", None, "pod", {"single": {}}),
     ),
-    "1.37": Dialect(
-        versions=("v1beta1", "v1beta1", "v1beta1", "v1alpha3"),
-        ref="workloadRef",
-        ref_names=("workloadName", "templateName"),
-        good_modes=({"single": {}}, {"all": {}}),
-        bad_modes=(
-            {},
-            {"single": {}, "all": {}},
-            {"single": None},
-            {"all": {}, "single": None},
-            {"all": {"grace": 5}},
-            None,
-            "Pod",
-        ),
-    ),
+    "1.37": _1_37,
+    "1.38": _1_37._replace(composites=_1_37.versions, alike=True),
 }
 
 

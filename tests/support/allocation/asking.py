@@ -9,13 +9,7 @@ import msgspec
 
 from podium.api.devices import Device, DeviceClass, ResourceClaim, ResourceSlice
 from podium.planner.deadline import NEVER, Deadline
-from podium.planner.devices import (
-    AllocationError,
-    Allocator,
-    DeviceUsage,
-    Gates,
-    NodeAllocationError,
-)
+from podium.planner.devices import AllocationError, Allocator, DeviceUsage, Gates, NodeAllocationError
 from podium.planner.devices.inventory import PoolID
 
 _Kind = TypeVar("_Kind")

@@ -22,11 +22,10 @@ from podium.api.core import (
     SchedulingGroup,
 )
 from podium.api.findings import Finding, ObjectRef
-from podium.api.foreign import KueueWorkload, KueueWorkloadSpec, PodOwner
-from podium.api.foreigngroups import ForeignGroup, ForeignGroupSpec
+from podium.api.foreigngroups import ForeignGroup, ForeignGroupSpec, KueueWorkload, KueueWorkloadSpec
 from podium.api.groups import GROUP_LABEL, DisruptionMode, PodGroup, Template, TemplateRef, Workload
 from podium.api.meta import ObjectMeta, OwnerReference
-from podium.api.podcreators import JobRun
+from podium.api.podkinds.kind import JobRun, PodOwner
 from podium.cluster.state import ClusterState, Readable
 
 NS = "team-a"

@@ -7,16 +7,18 @@ webhook has the rules over a whole tree: the schema has types and limits there.
 from typing import Any
 
 from tests.support.crds.cases import (
+    BASIC,
     IMMUTABLE,
-    LIMIT,
     MODES,
     NEWER,
     POLICIES,
     POSITIVE,
     RACK,
     SUBDOMAIN,
+    SWITCHED,
     Case,
     Causes,
+    P,
     group,
     template,
     workload,
@@ -35,7 +37,6 @@ FULL = {
 CHANGES: dict[str, Any] = {
     "parentCompositePodGroupName": None,
     "workloadRef": REF | {"templateName": "other"},
-    "schedulingPolicy": {"gang": {"minGroupCount": 3}},
     "schedulingConstraints": None,
     "disruptionMode": {"single": {}},
     "priorityClassName": "silver",
@@ -117,12 +118,11 @@ COMPOSITES = [
         composite(
             parentCompositePodGroupName="Bad_Name",
             disruptionMode={},
-            priority=1_000_000_001,
+            priority=2_000_000_000,
         ),
         [
             ("spec.parentCompositePodGroupName", SUBDOMAIN),
             ("spec.disruptionMode", f"must specify one of: {MODES}"),
-            ("spec.priority", LIMIT),
         ],
     ),
     _composite(
@@ -138,6 +138,15 @@ COMPOSITES = [
             composite(**FULL | {field: value}),
         )
         for field, value in CHANGES.items()
+    ),
+    _composite(
+        "another minGroupCount", composite(), after=composite(schedulingPolicy={"gang": {"minGroupCount": 3}})
+    ),
+    _composite(
+        "a gang of groups becomes basic",
+        composite(),
+        [*SWITCHED, (f"{P}.gang", "field cannot be cleared once set")],
+        composite(schedulingPolicy=BASIC),
     ),
     _group("a group with a parent", group(parentCompositePodGroupName="all", workloadRef=REF)),
     _group(

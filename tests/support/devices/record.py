@@ -1,6 +1,6 @@
 """Record upstream's allocator: `python -m tests.support.devices.record [SEED]` (`make record`).
 
-Writes table-VERSION.jsonl.gz and random-VERSION.jsonl.gz into tests/conformance/devices/recorded/ for each
+Writes table-MINOR.jsonl.gz and random-MINOR.jsonl.gz into tests/conformance/devices/recorded/ for each
 minor. It needs Go, and takes two minutes the first time. Without a SEED, the random cases are those of the
 last recording.
 """
@@ -23,7 +23,7 @@ def answered(witness: Witness, case: Case) -> Answer:
 def main(argv: list[str]) -> None:
     """Record the table and the random cases of each minor."""
     for release in RELEASES.values():
-        seed = int(argv[0]) if argv else _last_seed(release.version)
+        seed = int(argv[0]) if argv else _last_seed(release.minor)
         with Witness(release.minor) as witness:
             rows = [
                 {**case, "answer": recording.settled(case["answer"]), "scheduler": answered(witness, case)}
@@ -33,15 +33,15 @@ def main(argv: list[str]) -> None:
             drawn = [{**case, "scheduler": answered(witness, case)} for case in made]
         kinds: tuple[tuple[recording.What, list[Case]], ...] = (("table", rows), ("random", drawn))
         for what, cases in kinds:
-            path = recording.write(what, release.version, cases)
+            path = recording.write(what, release.minor, cases)
             print(f"{path}: {len(cases)} cases, {path.stat().st_size} bytes")  # noqa: T201 - the output
 
 
-def _last_seed(version: str) -> int:
+def _last_seed(minor: str) -> int:
     """Return the seed in the name of a recorded case."""
-    if not recording.path_of("random", version).exists():
+    if not recording.path_of("random", minor).exists():
         return 1
-    name: str = recording.read("random", version)[0]["name"]
+    name: str = recording.read("random", minor)[0]["name"]
     return int(name.split("-")[1])
 
 

@@ -28,22 +28,22 @@ Case = dict[str, Any]
 Answer = dict[str, Any]
 
 
-def path_of(what: What, version: str) -> Path:
-    """Return the file of a recording; `version` is that of Kubernetes."""
-    return _FOLDER / f"{what}-{version}.jsonl.gz"
+def path_of(what: What, minor: str) -> Path:
+    """Return the file of a recording of a minor of Kubernetes."""
+    return _FOLDER / f"{what}-{minor}.jsonl.gz"
 
 
-def read(what: What, version: str) -> list[Case]:
+def read(what: What, minor: str) -> list[Case]:
     """Return the cases of a recording."""
-    lines = gzip.decompress(path_of(what, version).read_bytes()).splitlines()
+    lines = gzip.decompress(path_of(what, minor).read_bytes()).splitlines()
     return [json.loads(line) for line in lines]
 
 
-def write(what: What, version: str, cases: Iterable[Case]) -> Path:
+def write(what: What, minor: str, cases: Iterable[Case]) -> Path:
     """Write a recording."""
     found = sorted(cases, key=lambda case: case["name"])
     lines = [json.dumps(case, sort_keys=True, separators=(",", ":")).encode() + b"\n" for case in found]
-    path = path_of(what, version)
+    path = path_of(what, minor)
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(gzip.compress(b"".join(lines), mtime=0))
     return path

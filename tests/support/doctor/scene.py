@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.support.rollout.objects import replica_set
+from tests.support.rollout import replica_set
 
 from podium.api.times import written
 from podium.ops.doctor import facts as doctor

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.support.autogroups.shapes import ASKING
+from tests.support.autogroups import ASKING
 from tests.support.e2e.cluster import Nodes
 from tests.support.e2e.work import Space, Work, workload
 from tests.support.servers import Server

@@ -109,9 +109,7 @@ CASES = {
         [], {**A, **affinity(term("b"))}, dict.fromkeys("mnop", "affinity")
     ),
     "one pod must match all terms": Case(
-        [(A, "m"), (B, "m")],
-        {**A, **affinity(term("a"), term("b"))},
-        dict.fromkeys("mnop", "affinity"),
+        [(A, "m"), (B, "m")], {**A, **affinity(term("a"), term("b"))}, dict.fromkeys("mnop", "affinity")
     ),
     "a term without a selector matches no pod": Case(
         [(A, "m")], {**A, **affinity(term(None))}, dict.fromkeys("mnop", "affinity")

@@ -11,18 +11,14 @@ from podium.api.meta import ObjectMeta
 from podium.api.schedulable import Schedulable
 from podium.planner.filters.counters import SelectorCounters
 from podium.planner.filters.exclusive import DisksFilter, ExclusiveCounters, HostPortsFilter
-from podium.planner.filters.nodes import (
-    DeclaredFeaturesFilter,
-    NodeAffinityFilter,
-    TaintTolerationFilter,
-)
+from podium.planner.filters.nodes import DeclaredFeaturesFilter, NodeAffinityFilter, TaintTolerationFilter
 from podium.planner.filters.nominated import NominatedPods
 from podium.planner.filters.podaffinity import (
     ExistingAntiAffinityFilter,
     PodAffinityFilter,
     PodAntiAffinityFilter,
 )
-from podium.planner.filters.spread import TopologyLabelsFilter, TopologySpreadFilter
+from podium.planner.filters.spread import SpreadCounters, TopologyLabelsFilter, TopologySpreadFilter
 from podium.planner.podscores import PodScores
 from podium.planner.shapes import Shape, shape_of
 from podium.planner.snapshot import Snapshot
@@ -60,9 +56,10 @@ class Filters:
             PodAntiAffinityFilter(requested, namespaces),
         )
         existing = ExistingAntiAffinityFilter(snapshot, namespaces)
-        self.scores = PodScores(requested, namespaces, *nodes)
+        counters = SpreadCounters(requested, *nodes, empty_selector=True)
+        self.scores = PodScores(requested, namespaces, counters)
         self.by_namespace = (near, far, existing, self.scores)
-        self.spread = TopologySpreadFilter(requested, *nodes, self.nominated)
+        self.spread = TopologySpreadFilter(requested, counters, self.nominated)
         spread = (self.spread, TopologyLabelsFilter(snapshot))
         features = DeclaredFeaturesFilter(snapshot)
         taken = ExclusiveCounters(snapshot)

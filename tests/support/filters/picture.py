@@ -1,9 +1,10 @@
-"""The facts in a snapshot by name, so that two snapshots with different rows compare equal."""
+"""Snapshots of objects, and the facts in them by name, so that those with different rows compare equal."""
 
 from collections import Counter
 from typing import Any
 
 import numpy as np
+from tests.support.filters.builders import NS
 
 from podium.api.schedulable import Schedulable
 from podium.planner.overlay import NO_POD, NO_SHAPE
@@ -12,6 +13,25 @@ from podium.planner.snapshot import Snapshot
 from podium.planner.volumes import claims_of
 
 Tally = Counter[tuple[Shape, bool, str]]
+
+
+def snapshot_of(*objects: object, **settings: Any) -> Snapshot:
+    """Return a snapshot of objects that came in this order."""
+    snapshot = Snapshot(**settings)
+    for obj in objects:
+        snapshot.apply(None, obj)
+    return snapshot
+
+
+def row_of(snapshot: Snapshot, name: str) -> int:
+    """Return the row of a pod."""
+    return snapshot.pod_row[NS, name]
+
+
+def shape_in(snapshot: Snapshot, name: str) -> Shape:
+    """Return the shape of a pod, once shapes follow the claims and selectors."""
+    snapshot.catch_up()
+    return snapshot.shape_at(row_of(snapshot, name))
 
 
 def nodes(snapshot: Snapshot, label_keys: tuple[str, ...]) -> dict[str, dict[str, Any]]:

@@ -66,12 +66,12 @@ def matches(selector: Mapping[str, Any] | None, labels: Labels) -> bool:
     """Return whether labels match a metav1.LabelSelector."""
     if selector is None:
         return False
-    for key, value in selector.get("matchLabels", {}).items():
+    for key, value in (selector.get("matchLabels") or {}).items():
         if labels.get(key) != value:
             return False
-    for each in selector.get("matchExpressions", []):
+    for each in selector.get("matchExpressions") or []:
         here = each["key"] in labels
-        listed = here and labels[each["key"]] in each.get("values", [])
+        listed = here and labels[each["key"]] in (each.get("values") or [])
         held = {"In": listed, "NotIn": not listed, "Exists": here, "DoesNotExist": not here}
         if not held[each["operator"]]:
             return False
@@ -177,8 +177,7 @@ def _held(
     held = {node.labels[key]: 0 for node in nodes.values()}
     for other, place in cluster.standing:
         alike = other.namespace == pod.namespace and matches(selector, other.labels)
-        # A selector that selects everything counts nothing.
-        if place in nodes and alike and not other.terminating and selector:
+        if place in nodes and alike and not other.terminating:
             held[nodes[place].labels[key]] += 1
     return held
 

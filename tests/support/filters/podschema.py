@@ -1,4 +1,4 @@
-"""The fields of the specs of pods and of the kinds that create them, as two API servers describe them.
+"""The fields of the specs of pods and of the kinds that create them, as API servers describe them.
 
 `python -m tests.support.filters.podschema` writes tests/conformance/recorded/podspec.json (`make record`).
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.servers import Server, exclusive
-from tools.devcluster.controlplane.releases import RELEASES
+from tools.devcluster.controlplane.releases import BUILDABLE
 
 RECORDED = Path(__file__).parents[2] / "conformance" / "recorded" / "podspec.json"
 SPEC = "PodSpec"
@@ -29,7 +29,7 @@ Definitions = dict[str, dict[str, Any]]
 
 
 def read() -> dict[str, Schema]:
-    """Return what was recorded, by version of Kubernetes."""
+    """Return what was recorded, by minor of Kubernetes."""
     recorded: dict[str, Schema] = json.loads(RECORDED.read_bytes())
     return recorded
 
@@ -71,21 +71,21 @@ def _short(name: str) -> str:
 
 
 def main() -> None:
-    """Record both minors."""
+    """Record each minor."""
     found = {}
-    for release in RELEASES.values():
+    for release in BUILDABLE.values():
         with exclusive(release) as server:
-            found[release.version] = described(definitions_of(server))
+            found[release.minor] = described(definitions_of(server))
     write_recorded(RECORDED, found)
 
 
 def write_recorded(path: Path, found: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write values by version and definition, a line for each definition."""
+    """Write values by minor and definition, a line for each definition."""
     lines = [
-        f"{json.dumps(version)}: {{\n"
+        f"{json.dumps(minor)}: {{\n"
         + ",\n".join(f"  {json.dumps(name)}: {json.dumps(each)}" for name, each in definitions.items())
         + "\n}"
-        for version, definitions in found.items()
+        for minor, definitions in found.items()
     ]
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
 

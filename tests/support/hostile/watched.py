@@ -2,10 +2,16 @@
 
 Other work on the machine may slow the process. The kernel counts how long the threads of a process were
 runnable without a processor (schedstat). That time is subtracted: the rest is the process's own.
+
+Processor time too depends on the machine, and on the work that shares its caches. An observer reads objects
+that have left the caches, which takes ten times as long beside compilers. So a fixed piece of work, which
+reads such objects too, is measured beside the processes again and again. Bounds grow with its time.
 """
 
 import contextlib
+import functools
 import http.client
+import random
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -21,6 +27,10 @@ _INTERVAL_SECONDS = 0.3
 # Longer than any lease: a process without an answer for this long counts as failed.
 _TIMEOUT_SECONDS = 20.0
 _RESET_PEAK = "5"
+# The pairs of texts that `Speed` reads, a few at a time, and the processor time of these few on a machine of
+# usual speed. All of them take more room than a cache has.
+_PAIRS, _FEW = 400_000, 2_000
+_USUAL_SECONDS = 0.004
 
 
 class Answer(NamedTuple):
@@ -119,22 +129,62 @@ class Watched:
         return max((after[task] - before.get(task, 0) for task in after), default=0) / 1e9
 
 
+class Speed:
+    """The processor times of a fixed piece of work, like that of a scheduler's observers."""
+
+    def __init__(self) -> None:
+        self._seconds: list[float] = []
+        self._pairs = _scattered()
+        self.measure()
+
+    def measure(self) -> None:
+        """Do the work once, on pairs that were not read for long."""
+        at = len(self._seconds) * _FEW % _PAIRS
+        began = time.thread_time()
+        amounts = dict(self._pairs[at : at + _FEW])
+        sorted((name, int(amount)) for name, amount in amounts.items())
+        self._seconds.append(time.thread_time() - began)
+
+    def slowness(self) -> float:
+        """Return how many times as long it took as on a machine of usual speed, at least 1.
+
+        A bound is compared with the longest of many events, so one of the longer measurements counts.
+        """
+        return max(1.0, sorted(self._seconds)[len(self._seconds) * 9 // 10] / _USUAL_SECONDS)
+
+
+@functools.cache
+def _scattered() -> list[tuple[str, str]]:
+    """Return pairs in an order that is not that of their places in memory."""
+    pairs = [(f"example.com/{number}", str(number)) for number in range(_PAIRS)]
+    random.Random(0).shuffle(pairs)
+    return pairs
+
+
 @contextlib.contextmanager
-def probing(processes: Iterable[Watched]) -> Iterator[None]:
-    """Probe every process repeatedly, each on a thread of its own, while the block runs."""
-    over = threading.Event()
+def probing(processes: Iterable[Watched]) -> Iterator[Speed]:
+    """Probe every process repeatedly, each on a thread of its own, while the block runs.
+
+    Yield the speed of the machine meanwhile.
+    """
+    over, speed = threading.Event(), Speed()
 
     def probe(each: Watched) -> None:
         while not over.wait(_INTERVAL_SECONDS) and not each.ended:
             each.ask()
 
+    def measure() -> None:
+        while not over.wait(_INTERVAL_SECONDS):
+            speed.measure()
+
     threads = [
-        threading.Thread(target=probe, args=(each,), name=f"probe of {each.name}") for each in processes
+        threading.Thread(target=measure, name="speed"),
+        *(threading.Thread(target=probe, args=(each,), name=f"probe of {each.name}") for each in processes),
     ]
     for thread in threads:
         thread.start()
     try:
-        yield
+        yield speed
     finally:
         over.set()
         for thread in threads:

@@ -55,13 +55,18 @@ class Compared(NamedTuple):
 
 
 class Regret(NamedTuple):
-    """The summary of many comparisons; `ratios` are those of the cases that need victims."""
+    """The summary of many comparisons; `ratios` are those of the cases that need victims.
+
+    `work` and `least_work` are sums of the lost work, of plans and of the least harm.
+    """
 
     cases: int
     equal: int
     missed: int
     needless: int
     ratios: tuple[float, ...]
+    work: int
+    least_work: int
 
 
 def compared(seed: int, case: Case, *rules: Semantics) -> list[Compared]:
@@ -89,7 +94,7 @@ def harm_of(engine: Engine, problem: Problem, decision: Decision) -> Harm | None
         return None
     assert decision.target is not None, "the preemptor is placed"
     units, _ = engine.units(for_group=decision.target.group is not None, now=int(NOW.timestamp()))
-    victims = () if decision.chosen is None else units.all_members(decision.chosen.found.victims).tolist()
+    victims = () if decision.chosen is None else units.all_members(decision.chosen.plan.victims).tolist()
     assert len(decision.placed) >= problem.needed
     room = {node: Counter(free) for node, free in problem.free.items()}
     for pod in (pod for unit in problem.units for pod in unit.pods):
@@ -106,13 +111,19 @@ def harm_of(engine: Engine, problem: Problem, decision: Decision) -> Harm | None
 def regret(cases: Iterable[Compared]) -> Regret:
     """Sum up comparisons."""
     seen = list(cases)
-    both = [each for each in seen if each.plan is not None and each.least is not None]
+    both = [
+        (each.regret, each.plan, each.least)
+        for each in seen
+        if each.plan is not None and each.least is not None
+    ]
     return Regret(
         len(seen),
         sum(each.equal for each in seen),
         sum(each.missed for each in seen),
-        sum(each.regret == float("inf") for each in both),
-        tuple(each.regret for each in both if each.least is not None and each.least.pods),
+        sum(ratio == float("inf") for ratio, _, _ in both),
+        tuple(ratio for ratio, _, best in both if best.pods),
+        sum(plan.work for _, plan, _ in both),
+        sum(best.work for _, _, best in both),
     )
 
 

@@ -10,10 +10,12 @@ from typing import Any, Literal, NamedTuple
 from tests.support.admission.edits import Edit
 from tests.support.admission.scene import MAX_PRIORITY, Dialect
 
+from podium.api.minors import GROUP_MINORS
+
 Document = dict[str, Any]
 
 # The version that the native kinds of a minor share with Podium's.
-VERSIONS = {"1.36": "v1alpha2", "1.37": "v1beta1"}
+VERSIONS = {minor.name: minor.kinds["PodGroup"].stored for minor in GROUP_MINORS.values()}
 
 # PriorityClasses on both servers, by name; the last two are the default in some cases.
 CLASSES = {"gold": 1000, "silver": 1000, "zero": 0, "top": MAX_PRIORITY, "never": 500}

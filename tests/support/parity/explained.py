@@ -6,11 +6,12 @@ obsolete explanation cannot stay.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
+from tests.support.parity.case import VERSIONS
 from tests.support.parity.compare import Exchange
 from tests.support.parity.sides import APPLIES, Document, Way
 from tests.support.parity.texts import alike, judged
@@ -23,12 +24,18 @@ Mend = Callable[[Exchange], Exchange]
 _PREFIX = re.compile(r'\Aadmission webhook "[a-z0-9.-]+\.podium\.dev" denied the request: ')
 # The name after both groups have one name.
 _KEPT = convert.KEPT.replace(PODIUM_GROUP, NATIVE_GROUP)
-_PROTECTION = "scheduling.k8s.io/podgroup-protection"
-_LATE = f'found new finalizers []string{{"{_PROTECTION}"}}'
-_NO_DOMAIN = "name is neither a standard finalizer name nor is it fully qualified"
-# Fields that Podium's kinds always have, and the native ones behind gates that are off on these servers.
-_GATED = ("schedulingConstraints", "resourceClaims", "preemptionPolicy")
-_GATED_PATH = re.compile(rf"\.({'|'.join(_GATED)}|resourceClaimStatuses)\b")
+_PROTECTION = ("scheduling.k8s.io/podgroup-protection", "scheduling.k8s.io/compositepodgroup-protection")
+_LATE = tuple(f'found new finalizers []string{{"{finalizer}"}}' for finalizer in _PROTECTION)
+# Errors that only the webhook finds: their texts, and the fields for which the schema has no rules.
+_OF_WEBHOOK = re.compile(
+    r"name is neither a standard finalizer name nor is it fully qualified"
+    r"|detected multiple (values|priority configurations)|must be less than or equal to 1000000000"
+    r'|cannot have "all" disruption mode'
+)
+_WITHOUT_RULES = "spec.compositePodGroupTemplates"
+# Fields that Podium's kinds always have, and the native ones behind gates: the last one before 1.38.
+_GATED = ("schedulingConstraints", "resourceClaims", "resourceClaimStatuses")
+_POLICY = ("preemptionPolicy",)
 # Fields of composite groups, and the causes that only they have.
 _TREES = ("parentCompositePodGroupName", "compositePodGroupTemplates")
 _TREE_PATH = re.compile(rf"\.({'|'.join(_TREES)})\b")
@@ -37,10 +44,15 @@ _NO_TEMPLATES = "must specify one of: `podGroupTemplates`, `compositePodGroupTem
 # Go writes some of these fields if they are absent, and leaves others out if they are empty.
 _WRITTEN: tuple[tuple[str, Any], ...] = (
     ("podGroupTemplateRef", None),
+    ("podGroupTemplates", None),
+    ("podGroupTemplates", []),
+    ("compositePodGroupTemplates", []),
+    ("topology", []),
     ("schedulingConstraints", None),
     ("message", ""),
     ("priorityClassName", ""),
     ("conditions", []),
+    ("resourceClaims", []),
     ("resourceClaimStatuses", []),
     ("observedGeneration", 0),
     ("apiGroup", ""),
@@ -50,11 +62,17 @@ _TEMPLATES_FIXED = (("spec.podGroupTemplates", "Invalid value: field is immutabl
 
 
 class Explanation(NamedTuple):
-    """A named difference: the entry of docs/differences.md that gives its reason."""
+    """A named difference: the entry of docs/differences.md that gives its reason.
+
+    It exists in some `minors`, and with `gates` while the gates of trees are closed. The table of cases needs
+    it in all of these, or in the `needed` ones.
+    """
 
     name: str
     mend: Mend
-    minors: tuple[str, ...] = ("1.36", "1.37")  # where the table needs it
+    minors: Collection[str] = VERSIONS.keys()
+    gates: bool = False
+    needed: Collection[str] = VERSIONS.keys()
 
 
 def _both(exchange: Exchange) -> Exchange:
@@ -142,7 +160,7 @@ def _protection(exchange: Exchange) -> Exchange:
 
     def unprotected(document: Document) -> Document:
         metadata = dict(document["metadata"])
-        rest = [item for item in metadata.pop("finalizers", []) if item != _PROTECTION]
+        rest = [item for item in metadata.pop("finalizers", []) if item not in _PROTECTION]
         return document | {"metadata": metadata | ({"finalizers": rest} if rest else {})}
 
     answer = exchange.podium
@@ -154,13 +172,21 @@ def _protection(exchange: Exchange) -> Exchange:
     return _podium(_native(exchange, unprotected), unprotected)
 
 
-def _finalizer_name(exchange: Exchange) -> Exchange:
-    """The domain of a finalizer is checked by our webhook, so not together with refusals of the schema."""
+def _webhook_rules(exchange: Exchange) -> Exchange:
+    """Explain rules of our webhook, which is not asked if the schema or the metadata is refused."""
     native, podium = exchange.native, exchange.podium
-    rest = tuple(cause for cause in native.causes if not cause[1].endswith(_NO_DOMAIN))
-    if rest == native.causes or not rest or any(message.endswith(_NO_DOMAIN) for _, message in podium.causes):
+    rest = tuple(
+        cause
+        for cause in native.causes
+        if not _is_of_webhook(cause) or any(alike(cause, other) for other in podium.causes)
+    )
+    if rest == native.causes or not rest or _PREFIX.match(podium.message):
         return exchange
     return msgspec.structs.replace(exchange, native=msgspec.structs.replace(native, causes=rest))
+
+
+def _is_of_webhook(cause: tuple[str, str]) -> bool:
+    return bool(_OF_WEBHOOK.search(cause[1])) or cause[0].startswith(_WITHOUT_RULES)
 
 
 def _time_zone(exchange: Exchange) -> Exchange:
@@ -190,44 +216,46 @@ _ZONED = re.compile(r"\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d\Z")
 def _status_metadata(exchange: Exchange) -> Exchange:
     """With a status, upstream refuses some metadata that it would then ignore; a schema does not check it."""
     native = exchange.native
-    beside = native.causes and all(field.startswith("metadata.") for field, _ in native.causes)
-    return _both(exchange) if exchange.case.subresource and beside and exchange.podium.allowed else exchange
+    rest = tuple(cause for cause in native.causes if not cause[0].startswith("metadata."))
+    if not exchange.case.subresource or rest == native.causes:
+        return exchange
+    if exchange.podium.allowed and not rest:
+        return _both(exchange)
+    return msgspec.structs.replace(exchange, native=msgspec.structs.replace(native, causes=rest))
 
 
 def _stamped_policy(exchange: Exchange) -> Exchange:
-    """Podium's groups get their class's preemptionPolicy; upstream does that behind a gate."""
-    if exchange.case.kind != "PodGroup":
-        return exchange
+    """Podium's groups get their class's preemptionPolicy; before 1.38 upstream does that behind a gate."""
+    if exchange.native.allowed and "the string value of PreemptionPolicy" in exchange.podium.message:
+        return _both(exchange)
 
     def unstamped(document: Document) -> Document:
         metadata = dict(document["metadata"])
         annotations = {key: value for key, value in metadata.pop("annotations", {}).items() if key != _KEPT}
-        spec = {key: value for key, value in document["spec"].items() if key != "preemptionPolicy"}
-        return document | {
-            "metadata": metadata | ({"annotations": annotations} if annotations else {}),
-            "spec": spec,
-        }
+        return document | {"metadata": metadata | ({"annotations": annotations} if annotations else {})}
 
-    return _podium(exchange, unstamped)
+    return _closed(_podium(exchange, unstamped), _POLICY)
 
 
 def _gated_fields(exchange: Exchange) -> Exchange:
     """Explain fields that a closed gate drops: Podium's kinds store and validate them."""
+    return _closed(exchange, _GATED)
+
+
+def _closed(exchange: Exchange, gated: Collection[str]) -> Exchange:
+    """Explain fields that only Podium's kinds have."""
     answer = exchange.podium
-    touched = any(key in _GATED for key, _ in _given(exchange))
+    touched = any(key in gated for key, _ in _given(exchange))
     if touched and exchange.native.allowed and answer.causes == _TEMPLATES_FIXED:
         return _both(exchange)
-    if exchange.native.allowed and "the string value of PreemptionPolicy" in answer.message:
-        return _both(exchange)
-    if not answer.allowed:
-        rest = tuple(cause for cause in answer.causes if not _GATED_PATH.search(cause[0]))
-        if rest == answer.causes:
-            return exchange
-        if any(map(judged, rest)):
-            return msgspec.structs.replace(exchange, podium=msgspec.structs.replace(answer, causes=rest))
-        return _both(exchange)
-
-    return _podium(exchange, lambda document: _without(document, lambda key, _: key in _GATED))
+    without = _podium(exchange, lambda document: _without(document, lambda key, _: key in gated))
+    if answer.allowed:
+        return without
+    path = re.compile(rf"\.({'|'.join(gated)})\b")
+    rest = tuple(cause for cause in answer.causes if not path.search(cause[0]))
+    if rest == answer.causes or any(map(judged, rest)):
+        return msgspec.structs.replace(without, podium=msgspec.structs.replace(answer, causes=rest))
+    return _both(exchange)
 
 
 def _composites(exchange: Exchange) -> Exchange:
@@ -366,22 +394,22 @@ def _schema_text(exchange: Exchange) -> Exchange:
 
 
 EXPLAINED = (
+    Explanation("webhook-rules", _webhook_rules),
     Explanation("webhook-prefix", _webhook_prefix),
     Explanation("webhook-causes", _webhook_causes),
     Explanation("empty-or-absent", _empty_or_absent),
     Explanation("protection-finalizer", _protection),
-    Explanation("finalizer-name", _finalizer_name),
     Explanation("time-zone", _time_zone),
     Explanation("status-metadata", _status_metadata),
-    Explanation("stamped-preemption-policy", _stamped_policy),
-    Explanation("gated-fields", _gated_fields),
-    Explanation("composite-groups", _composites, ("1.37",)),
+    Explanation("stamped-preemption-policy", _stamped_policy, ("1.36", "1.37")),
+    Explanation("gated-fields", _gated_fields, gates=True),
+    Explanation("composite-groups", _composites, ("1.37", "1.38"), gates=True),
     Explanation("name-length", _name_length),
     Explanation("missing-workload", _missing_workload, ("1.36",)),
     Explanation("wrong-type", _wrong_type),
     Explanation("wrapped-integer", _wrapped_integer),
     Explanation("refused-null", _refused_null),
-    Explanation("blind-replace", _blind_replace, ("1.36",)),
+    Explanation("blind-replace", _blind_replace, needed=("1.36",)),
     Explanation("keyless-item", _keyless),
     Explanation("empty-in-template", _empty_in_template, ("1.36",)),
     Explanation("deleting-default", _deleting_default),
@@ -390,14 +418,19 @@ EXPLAINED = (
 )
 
 
-def explained(exchange: Exchange) -> tuple[Exchange, list[str]]:
+def explanations(minor: str, *, gates: bool = False) -> list[Explanation]:
+    """Return the explanations for servers of a minor, on which the gates of trees are open or not."""
+    return [one for one in EXPLAINED if minor in one.minors and not (gates and one.gates)]
+
+
+def explained(exchange: Exchange, known: Sequence[Explanation] = EXPLAINED) -> tuple[Exchange, list[str]]:
     """Remove the explained differences from an exchange; return the rest and the explanations' names."""
-    used = list(_used(exchange))
+    used = list(_used(exchange, known))
     return (used[-1][1] if used else exchange), [name for name, _ in used]
 
 
-def _used(exchange: Exchange) -> Iterator[tuple[str, Exchange]]:
-    for explanation in EXPLAINED:
+def _used(exchange: Exchange, known: Sequence[Explanation]) -> Iterator[tuple[str, Exchange]]:
+    for explanation in known:
         if exchange.equal:
             return
         mended = explanation.mend(exchange)

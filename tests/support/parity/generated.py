@@ -17,7 +17,10 @@ from tests.support.parity.compare import Exchange, found, manifest
 from tests.support.parity.sides import Document, Side, Sides, Way
 
 _CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
-_PROTECTED = ["scheduling.k8s.io/podgroup-protection"]
+_PROTECTED = {
+    Kind.GROUP: ["scheduling.k8s.io/podgroup-protection"],
+    Kind.COMPOSITE: ["scheduling.k8s.io/compositepodgroup-protection"],
+}
 
 
 class _Held(NamedTuple):
@@ -129,7 +132,7 @@ class _Script:
             path = side.place(held.sent)
             side.client.request("DELETE", path, {"gracePeriodSeconds": 0})
             left = side.read(held.sent)
-            if left is not None and left["metadata"].get("finalizers") == _PROTECTED:
+            if left is not None and left["metadata"].get("finalizers") == _PROTECTED.get(step.kind, ()):
                 body = {"metadata": {"finalizers": None}}
                 side.client.request("PATCH", path, body, "application/merge-patch+json")
         self.hold(held.sent)

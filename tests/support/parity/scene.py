@@ -23,6 +23,7 @@ POLICY: Mapping[str, Any] = {
     "kind": "AdmissionPolicy",
     "podium": {
         "basic-with-group-disruption": "off",
+        "composite-child-mode": "off",
         "group-unlike-template": "off",
         "podium-name-length": "off",
     },

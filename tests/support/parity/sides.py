@@ -140,6 +140,10 @@ class Sides(NamedTuple):
     native: Side
     podium: Side
 
+    @property
+    def minor(self) -> str:
+        return self.native.server.release.minor
+
     @contextlib.contextmanager
     def anew(self) -> "Iterator[Sides]":
         """Yield the same servers on new connections, for another thread."""

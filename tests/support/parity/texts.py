@@ -16,9 +16,16 @@ _LISTED = re.compile("Too many: |Forbidden: item may not be (added|removed)")
 _PATTERNS = (
     (r"may not be more than \d+ bytes", r"must be no more than \d+ (bytes|characters)|may not be longer"),
     (r"in body should match", r"must consist of|must start with|name part must|Required value"),
-    (r"in body should be at least 1 chars|Unsupported value: \"\"", r"Required value"),
-    (r"in body should be greater than or equal to 0", "must be greater than or equal to zero"),
+    (
+        r"in body should be at least 1 chars|Too short: must be at least 1 character|Unsupported value: \"\"",
+        r"Required value",
+    ),
+    (r"in body should be greater than or equal to 0", "must be greater than or equal to (zero|0)$"),
 )
+
+
+# A schema finds it at the level that is one too many, upstream at the root of the tree.
+_DEPTH = "maximum template hierarchy depth"
 
 
 def judged(cause: Cause) -> bool:
@@ -32,6 +39,8 @@ def alike(native: Cause, podium: Cause) -> bool:
     if _FIXED.search(text) and _within(ours, field):
         # Upstream checks no further in an immutable field.
         return True
+    if _DEPTH in text and _DEPTH in words:
+        return _within(ours, field)
     if _LISTED.match(text) and _within(ours, _list_of(field)):
         # The items of a wrong list are not compared either.
         return True

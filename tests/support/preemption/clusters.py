@@ -19,7 +19,7 @@ from podium.api.priority import TOLERATION_PREFIX
 from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.cluster.reader import Name
 from podium.cluster.state import ClusterState
-from podium.planner.preemption.intents import LATE_SECONDS
+from podium.planner.preemption.inflight import LATE_SECONDS
 
 NS = builders.NS
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -154,7 +154,7 @@ def cost_of(
     """Return the cost of the plan, and the domains whose plans have the same cost."""
     chosen = engine_of(*objects, **settings).decide(_target(by), NOW).chosen
     assert chosen is not None
-    return chosen.found.cost, chosen.ties
+    return chosen.plan.cost, chosen.ties
 
 
 def victims(plan: Plan) -> list[str]:

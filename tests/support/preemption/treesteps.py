@@ -1,12 +1,14 @@
-"""Trees of composite groups in steps, for the cases of kube-scheduler's own tests.
+"""Groups and trees of composite groups in steps, for the cases of kube-scheduler's own tests.
 
-A node has 2 cpus and a pod requests 1 unless stated otherwise.
+Most cases are the same in Kubernetes 1.37 and 1.38. A node has 2 cpus and a pod requests 1 unless stated
+otherwise.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
+import pytest
 from tests.support.preemption.clusters import NOW, NS, state_of
 from tests.support.preemption.scene import composite, group, node, placed, pod, tree_of, victims
 
@@ -16,7 +18,7 @@ from podium.planner.semantics import Semantics
 from podium.planner.settings import Settings
 
 BLOCK, RACK, ZONE = "block", "rack", "zone"
-V1_37 = Settings(semantics=Semantics.V1_37)
+V1_37, V1_38 = Semantics.V1_37, Semantics.V1_38
 TREE = tree_of("root")
 HIGH = (NS, "high-0")
 
@@ -25,7 +27,8 @@ class Wave(NamedTuple):
     """Objects that arrive together, and the result for the preemptor `by`.
 
     `where` gives the nodes that each group may use; the pods of other groups wait. Each text of `one` names
-    groups that are in one domain of a label.
+    groups that are in one domain of a label. `gone` names pods that end before. The preemptor is planned for
+    while a pod waits whose name starts with `waits`. `rules` are those of the releases that have the case.
     """
 
     objects: Sequence[Any]
@@ -33,6 +36,18 @@ class Wave(NamedTuple):
     one: Sequence[tuple[str, str]] = ()
     victims: str = ""
     by: Any = TREE
+    gone: Sequence[str] = ()
+    waits: str = ""
+    rules: Sequence[Semantics] = (V1_37, V1_38)
+
+
+def by_rules(waves: Mapping[str, Wave | list[Wave]]) -> list[Any]:
+    """Return each case with each set of rules that it has, as parameters of a test."""
+    return [
+        pytest.param(each, rules, id=f"{rules}-{name}")
+        for name, each in waves.items()
+        for rules in (each[0] if isinstance(each, list) else each).rules
+    ]
 
 
 # --- objects --------------------------------------------------------------------------------------------
@@ -136,20 +151,28 @@ OF_TAINTED = [
 ]
 
 
-class _Steps:
+class Steps:
     """Objects by kind and name; `step` plans and applies the plan, until it changes nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, rules: Semantics, objects: Sequence[Any] = ()) -> None:
+        self.settings = Settings(semantics=rules)
         self.objects: dict[tuple[str, str], Any] = {}
+        self.add(objects)
+
+    def add(self, objects: Sequence[Any]) -> None:
+        """Add the objects of nested lists, each in place of one of its kind and name."""
+        for obj in flat(objects):
+            self.objects[type(obj).__name__, obj.metadata.name] = obj
 
     def step(self, wave: Wave) -> tuple[dict[str, str], list[str]]:
         """Return the node of each pod that finds room, and the victims, after a wave."""
-        for each in flat(wave.objects):
-            self.objects[type(each).__name__, each.metadata.name] = each
+        for name in wave.gone:
+            del self.objects["Schedulable", name]
+        self.add(wave.objects)
         landed: dict[str, str] = {}
         evicted: list[str] = []
-        while self.pending():
-            made = plan(state_of([*self.objects.values()]), wave.by, NOW, V1_37)
+        while any(name.startswith(wave.waits) for name in self.pending()):
+            made = plan(state_of([*self.objects.values()]), wave.by, NOW, self.settings)
             if made.outcome not in (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION):
                 break
             evicted += victims(made)
@@ -177,10 +200,10 @@ def flat(objects: Sequence[Any]) -> list[Any]:
     return [each for some in objects for each in (flat(some) if isinstance(some, list) else [some])]
 
 
-def run(waves: Sequence[Wave]) -> None:
+def run(waves: Wave | list[Wave], rules: Semantics) -> None:
     """Assert that each wave has its result."""
-    steps = _Steps()
-    for wave in waves:
+    steps = Steps(rules)
+    for wave in waves if isinstance(waves, list) else [waves]:
         landed, evicted = steps.step(wave)
         by_group: dict[str, set[str]] = {}
         for name, where in landed.items():

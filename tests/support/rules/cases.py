@@ -23,9 +23,12 @@ from tests.support.rules.scene import (
     workload,
 )
 
-BOTH = ("1.36", "1.37")
+ALL = ("1.36", "1.37", "1.38")
 OLDER = ("1.36",)
-NEWER = ("1.37",)
+NEWER = ("1.37", "1.38")
+BEFORE_1_38 = ("1.36", "1.37")
+ONLY_1_37 = ("1.37",)
+FROM_1_38 = ("1.38",)
 
 
 class Case(NamedTuple):
@@ -40,7 +43,7 @@ class Case(NamedTuple):
     code: int
     message: str = ""
     rule: str = ""
-    minors: tuple[str, ...] = BOTH
+    minors: tuple[str, ...] = ALL
     edits: tuple[tuple[str, Any], ...] = ()
     subresource: str = ""
     expect: tuple[tuple[str, Any], ...] = ()
@@ -66,12 +69,22 @@ UNION = "must specify one of: `basic`, `gang`"
 ONLY_ONE = "must specify exactly one of: `basic`, `gang`"
 TOO_HIGH = "must be less than or equal to 1000000000"
 FIXED = "Invalid value: null: field is immutable"
+WHOLE_BASIC = 'Invalid value: cannot have "all" disruption mode when scheduling policy is other than "gang"'
+ONE_PRIORITY = (
+    "spec: Invalid value: null: all priority, priorityClassName, and preemptionPolicy values must be "
+    "identical, detected multiple values"
+)
 POD_FIXED = (
     "spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,"
     "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to "
     "existing "
     "tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously "
     "negative)"
+)
+_POD_FIXED_1_38 = (
+    f"{POD_FIXED},`spec.schedulingGates` (only deletions of existing scheduling gates),`spec.nodeSelector` "
+    "(only additions, and only while the pod has scheduling gates),`spec.affinity.nodeAffinity` (only while "
+    "the pod has scheduling gates)"
 )
 
 
@@ -202,7 +215,31 @@ PRIORITY_CLASSES = (
         422,
         _pc("value: Forbidden: may not be changed in an update."),
         "priority-class-immutable",
+        BEFORE_1_38,
         edits=(("value", 2),),
+    ),
+    Case(
+        "PC7",
+        "value-changed",
+        _class(value=1),
+        422,
+        _pc("value: Invalid value: 2: field is immutable"),
+        "priority-class-immutable",
+        FROM_1_38,
+        edits=(("value", 2),),
+    ),
+    Case(
+        "PC7",
+        "value-and-policy-changed",
+        _class(value=1),
+        422,
+        _pc(
+            "[value: Invalid value: 2: field is immutable, "
+            'preemptionPolicy: Invalid value: "Never": field is immutable]'
+        ),
+        "priority-class-immutable",
+        FROM_1_38,
+        edits=(("value", 2), ("preemptionPolicy", "Never")),
     ),
     Case(
         "PC8",
@@ -322,6 +359,17 @@ PODS = (
         422,
         f'Pod "p" is invalid: {POD_FIXED}',
         "pod-immutable",
+        BEFORE_1_38,
+        edits=(("spec.priorityClassName", REMOVED),),
+    ),
+    Case(
+        "P9b",
+        "class-omitted-under-1.38",
+        _pod(priorityClassName=GOLD),
+        422,
+        f'Pod "p" is invalid: {_POD_FIXED_1_38}',
+        "pod-immutable",
+        FROM_1_38,
         edits=(("spec.priorityClassName", REMOVED),),
     ),
     Case(
@@ -331,6 +379,7 @@ PODS = (
         422,
         f'Pod "p" is invalid: {POD_FIXED}',
         "pod-immutable",
+        BEFORE_1_38,
         edits=(("spec.schedulingGroup.podGroupName", "b"),),
     ),
     Case(
@@ -452,7 +501,20 @@ WORKLOADS = (
             "of: `single`, `all`"
         ),
         "disruption-mode",
-        NEWER,
+        ONLY_1_37,
+    ),
+    Case(
+        "W6",
+        "both-modes",
+        _workload(template(disruptionMode={"single": {}, "all": {}})),
+        422,
+        _wl(
+            f"[spec.podGroupTemplates[0].disruptionMode: {WHOLE_BASIC}, "
+            'spec.podGroupTemplates[0].disruptionMode: Invalid value: "{single, all}": must specify '
+            "exactly one of: `single`, `all`]"
+        ),
+        "whole-mode-without-gang",
+        FROM_1_38,
     ),
     Case(
         "W6",
@@ -477,7 +539,9 @@ WORKLOADS = (
         422,
         _wl(f"spec.podGroupTemplates[0].priority: Invalid value: 1000000001: {TOO_HIGH}"),
         "priority-too-high",
+        BEFORE_1_38,
     ),
+    Case("W8", "no-upper-bound", _workload(template(priority=2000000000)), 201, minors=FROM_1_38),
     Case("W8", "any-integer", _workload(template(priority=7, priorityClassName=GOLD)), 201),
     Case("W10", "unlike-priority", _workload(template("a", priority=1), template("b")), 201, minors=OLDER),
     Case(
@@ -487,7 +551,33 @@ WORKLOADS = (
         422,
         _wl("spec: Invalid value: null: detected multiple priority configurations"),
         "templates-unlike-priority",
-        NEWER,
+        ONLY_1_37,
+    ),
+    Case(
+        "W10",
+        "unlike-priority",
+        _workload(template("a", priority=0), template("b")),
+        422,
+        _wl(ONE_PRIORITY),
+        "templates-unlike-priority",
+        FROM_1_38,
+    ),
+    Case(
+        "W10",
+        "one-policy",
+        _workload(template("a", preemptionPolicy="Never"), template("b", preemptionPolicy="Never")),
+        201,
+        minors=FROM_1_38,
+        expect=(("spec.podGroupTemplates.0.preemptionPolicy", "Never"),),
+    ),
+    Case(
+        "W10",
+        "unlike-policy",
+        _workload(template("a", preemptionPolicy="Never"), template("b")),
+        422,
+        _wl(ONE_PRIORITY),
+        "templates-unlike-priority",
+        FROM_1_38,
     ),
     Case(
         "W14",
@@ -562,6 +652,16 @@ WORKLOADS = (
         "basic-as-a-whole",
         lambda v: workload({"podGroupTemplates": [template(disruptionMode=mode(v, whole=True))]}, v),
         201,
+        minors=BEFORE_1_38,
+    ),
+    Case(
+        "W21",
+        "basic-as-a-whole",
+        lambda v: workload({"podGroupTemplates": [template(disruptionMode=mode(v, whole=True))]}, v),
+        422,
+        _wl(f"spec.podGroupTemplates[0].disruptionMode: {WHOLE_BASIC}"),
+        "whole-mode-without-gang",
+        FROM_1_38,
     ),
 )
 
@@ -585,8 +685,46 @@ GROUPS = (
         _group(GANG, preemptionPolicy="Never"),
         201,
         rule="gated-field-dropped",
-        minors=NEWER,
+        minors=ONLY_1_37,
         expect=(("spec.preemptionPolicy", REMOVED),),
+    ),
+    Case(
+        "G2",
+        "policy-of-the-class",
+        _group(GANG, priorityClassName=NEVER),
+        201,
+        minors=FROM_1_38,
+        expect=(("spec.preemptionPolicy", "Never"),),
+    ),
+    Case(
+        "G2",
+        "policy-without-a-class",
+        _group(GANG),
+        201,
+        minors=FROM_1_38,
+        expect=(("spec.preemptionPolicy", "PreemptLowerPriority"),),
+    ),
+    Case(
+        "G2",
+        "other-policy",
+        _group(GANG, preemptionPolicy="Never"),
+        403,
+        _pg_no(
+            "the string value of PreemptionPolicy (Never) must not be provided in pod group spec; priority "
+            "admission controller computed PreemptLowerPriority from the given PriorityClass name"
+        ),
+        "group-preemption-policy-mismatch",
+        FROM_1_38,
+    ),
+    Case(
+        "G23",
+        "policy-omitted",
+        _group(GANG),
+        422,
+        _pg(f"spec.preemptionPolicy: {FIXED}"),
+        "group-immutable",
+        FROM_1_38,
+        edits=(("spec.preemptionPolicy", REMOVED),),
     ),
     Case(
         "G3",
@@ -624,6 +762,15 @@ GROUPS = (
         422,
         _pg(f"spec.priority: Invalid value: 2000000000: {TOO_HIGH}"),
         "priority-too-high",
+        BEFORE_1_38,
+    ),
+    Case(
+        "G9",
+        "system-class",
+        _group(GANG, priorityClassName="system-cluster-critical"),
+        201,
+        minors=FROM_1_38,
+        expect=(("spec.priority", 2000000000),),
     ),
     Case(
         "G11",
@@ -741,7 +888,16 @@ GROUPS = (
         "wrong-type",
         NEWER,
     ),
-    Case("G20", "basic-as-a-whole", _moded(BASIC, whole=True), 201),
+    Case("G20", "basic-as-a-whole", _moded(BASIC, whole=True), 201, minors=BEFORE_1_38),
+    Case(
+        "G20",
+        "basic-as-a-whole",
+        _moded(BASIC, whole=True),
+        422,
+        _pg(f"spec.disruptionMode: {WHOLE_BASIC}"),
+        "whole-mode-without-gang",
+        FROM_1_38,
+    ),
     Case(
         "G22",
         "claims-dropped",
@@ -865,7 +1021,7 @@ _CONDITION = {
 
 
 def _status(
-    row: str, name: str, code: int, message: str = "", minors: tuple[str, ...] = BOTH, **fields: Any
+    row: str, name: str, code: int, message: str = "", minors: tuple[str, ...] = ALL, **fields: Any
 ) -> Case:
     conditions = [{**_CONDITION, **fields}]
     return Case(
@@ -916,7 +1072,10 @@ STATUS = (
         status="Maybe",
     ),
     _status("G28", "no-status", 422, "status.conditions[0].status: Required value", NEWER, status=""),
-    _status("G28", "no-type", 422, "status.conditions[0].type: Required value: is required", NEWER, type=""),
+    _status(
+        "G28", "no-type", 422, "status.conditions[0].type: Required value: is required", ONLY_1_37, type=""
+    ),
+    _status("G28", "no-type", 422, "status.conditions[0].type: Required value", FROM_1_38, type=""),
     _status(
         "G28",
         "no-status",
@@ -937,7 +1096,43 @@ STATUS = (
         "generation",
         422,
         "status.conditions[0].observedGeneration: Invalid value: -1: must be greater than or equal to zero",
+        BEFORE_1_38,
         observedGeneration=-1,
+    ),
+    _status(
+        "G28",
+        "generation",
+        422,
+        "status.conditions[0].observedGeneration: Invalid value: -1: must be greater than or equal to 0",
+        FROM_1_38,
+        observedGeneration=-1,
+    ),
+    _status(
+        "G28",
+        "declared-after-code",
+        422,
+        '[status.conditions[0].type: Invalid value: "-": name part must consist of alphanumeric characters, '
+        "'-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or "
+        "'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]'), "
+        "status.conditions[0].status: Required value, status.conditions[0].reason: Required value]",
+        FROM_1_38,
+        type="-",
+        status="",
+        reason="",
+    ),
+    Case(
+        "G28",
+        "repeated-type",
+        _group(GANG),
+        422,
+        _pg(
+            'status.conditions[1]: Duplicate value: {"type":"PodsNotMatchingPriority","status":"True",'
+            '"lastTransitionTime":"2026-01-01T00:00:00Z","reason":"Mixed","message":""}'
+        ),
+        "condition-invalid",
+        FROM_1_38,
+        edits=(("status", {"conditions": [_CONDITION, _CONDITION]}),),
+        subresource="status",
     ),
     Case(
         "G28",

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from tests.support.filters import podschema
 from tests.support.filters.podschema import Definitions, reference_of
 from tests.support.servers import Server, exclusive
-from tools.devcluster.controlplane.releases import RELEASES
+from tools.devcluster.controlplane.releases import BUILDABLE
 
 RECORDED = podschema.RECORDED.with_name("required.json")
 # By definition and field: the server's message for its absence, empty if it counts as an empty object.
@@ -38,7 +38,7 @@ class Incomplete(NamedTuple):
 
 
 def read() -> dict[str, Answers]:
-    """Return the recording, by version of Kubernetes."""
+    """Return the recording, by minor of Kubernetes."""
     recorded: dict[str, Answers] = json.loads(RECORDED.read_bytes())
     return recorded
 
@@ -128,11 +128,11 @@ def _value(definitions: Definitions, schema: Mapping[str, Any]) -> Any:
 
 
 def main() -> None:
-    """Record both minors."""
+    """Record each minor."""
     found = {}
-    for release in RELEASES.values():
+    for release in BUILDABLE.values():
         with exclusive(release) as server:
-            found[release.version] = answers(server)
+            found[release.minor] = answers(server)
     podschema.write_recorded(RECORDED, found)
 
 

@@ -18,7 +18,7 @@ Document = dict[str, Any]
 GOLD = "podium-test-gold"
 NEVER = "podium-test-never"
 WORKLOAD = "podium-test-train"
-VERSIONS = {"1.36": "v1alpha2", "1.37": "v1beta1"}
+VERSIONS = {"1.36": "v1alpha2", "1.37": "v1beta1", "1.38": "v1beta1"}
 REMOVED = object()
 
 GANG: Document = {"schedulingPolicy": {"gang": {"minCount": 2}}}

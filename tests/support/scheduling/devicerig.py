@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from tests.support.devices.scene import held_by, uid_of
 from tests.support.preemption.clusters import NS
-from tests.support.scheduling.rig import World
+from tests.support.scheduling.rig import ClaimWorld
 
 from podium.api.claims import ExtendedResourceRequest, ExtendedResourceStatus
 from podium.api.devices import ResourceClaim, ResourceClaimStatus
@@ -20,43 +20,25 @@ from podium.planner.devices.extended import ExtendedClaim
 from podium.planner.devices.plannedclaims import ReservedClaim, StaleClaim, memory_key, owner_of
 from podium.schedulerplugin.live import claimwrites
 from podium.schedulerplugin.live.writes import ChangedError, GoneError
-from podium.schedulerplugin.scheduling.effects import BindClaims, Effect, ReleaseClaims
+from podium.schedulerplugin.scheduling.effects import BindClaims, ReleaseClaims
 
 
-class DeviceWorld(World):
+class DeviceWorld(ClaimWorld):
     """A World whose claims get devices step by step."""
 
-    def __init__(self, *objects: Any, **settings: Any) -> None:
-        # Held until `write`; releases are carried out at once, unless they are held too.
-        self.claim_writes: list[BindClaims | ReleaseClaims] = []
-        self.hold_writes = False
-        self.hold_releases = False
-        self._created = 0
-        super().__init__(*objects, **settings)
-
-    def restart(self, *units: float, **more: Any) -> None:
-        """Start a new process; what the old one had not written stays unwritten."""
-        self.claim_writes = []
-        super().restart(*units, **more)
-
-    def write(self, most: int | None = None, *, why: str = "") -> None:
-        """Carry out held writes, of each decision the first `most`; answer with the error `why`, if given."""
-        held, self.claim_writes = self.claim_writes, []
-        for effect in held:
-            self._carry_out(effect, most, why)
-        self.run()
+    _created = 0
 
     def control(self) -> None:
         """Release the claims whose consumers are gone."""
-        uids = {each.metadata.uid for each in self.state.pods.values()}
-        uids |= {each.metadata.uid for each in self.state.groups.values()}
-        for found in list(self.state.resource_claims.values()):
-            status = found.status
+        uids = {pod.metadata.uid for pod in self.state.pods.values()}
+        uids |= {group.metadata.uid for group in self.state.groups.values()}
+        for claim in list(self.state.resource_claims.values()):
+            status = claim.status
             if status is not None and status.reservedFor:
-                left = [each for each in status.reservedFor if each.uid in uids]
+                left = [consumer for consumer in status.reservedFor if consumer.uid in uids]
                 if len(left) < len(status.reservedFor):
                     devices = status.allocation if left else None
-                    self._store(found, {"allocation": devices, "reservedFor": left or None})
+                    self._store(claim, {"allocation": devices, "reservedFor": left or None})
         self.run()
 
     def claim(self, name: str) -> ResourceClaim:
@@ -66,15 +48,15 @@ class DeviceWorld(World):
     def held_devices(self) -> dict[str, list[str]]:
         """Return the devices of each allocated claim, as node/device."""
         claims = self.state.resource_claims.items()
-        found = {
-            name: held_by(each.status.allocation) for (_, name), each in claims if each.status is not None
+        devices = {
+            name: held_by(claim.status.allocation) for (_, name), claim in claims if claim.status is not None
         }
-        return {name: held for name, held in found.items() if held}
+        return {name: held for name, held in devices.items() if held}
 
     def users(self, name: str) -> list[str]:
         """Return the consumers of a claim."""
         status = self.claim(name).status
-        return [each.name for each in (status.reservedFor if status is not None else None) or ()]
+        return [consumer.name for consumer in (status.reservedFor if status is not None else None) or ()]
 
     def assumed(self) -> list[str]:
         """Return the claims that the scheduler counts on without the server.
@@ -88,7 +70,7 @@ class DeviceWorld(World):
 
     def check(self) -> None:
         """Compare all claims: no two have one device, and each pod that runs uses its claims."""
-        devices = Counter(each for held in self.held_devices().values() for each in held)
+        devices = Counter(device for held in self.held_devices().values() for device in held)
         assert all(times == 1 for times in devices.values()), devices
         index = self.scheduler.engine.snapshot.devices
         for name in self.bound():
@@ -102,25 +84,16 @@ class DeviceWorld(World):
         snapshot = self.scheduler.engine.snapshot
         pod = snapshot.pod_at(snapshot.pod_row[NS, name])
         made = [
-            each for each in self.state.resource_claims.values() if owner_of(each) == (name, uid_of(name))
+            claim for claim in self.state.resource_claims.values() if owner_of(claim) == (name, uid_of(name))
         ]
         status = pod.status.extendedResourceClaimStatus if pod.status is not None else None
         named = [] if status is None else [status.resourceClaimName]
-        assert [each.metadata.name for each in made] == named, f"{name} has other claims than it names"
-        assert all(self.users(each) == [name] for each in named), f"{name} runs without its devices"
+        assert [claim.metadata.name for claim in made] == named, f"{name} has other claims than it names"
+        assert all(self.users(claim) == [name] for claim in named), f"{name} runs without its devices"
 
     def at_rest(self) -> bool:
         """Return whether no decision is in flight, and the scheduler counts on no claim."""
         return not (len(self.scheduler.claim_binds) or self.assumed())
-
-    def _perform(self, effect: Effect) -> None:
-        if isinstance(effect, BindClaims | ReleaseClaims):
-            held = self.hold_writes if isinstance(effect, BindClaims) else self.hold_releases
-            if held:
-                self.claim_writes.append(effect)
-            else:
-                self._carry_out(effect, None, "")
-        super()._perform(effect)
 
     def _carry_out(self, effect: BindClaims | ReleaseClaims, most: int | None, why: str) -> None:
         for plan in effect.claims[:most]:
@@ -129,10 +102,7 @@ class DeviceWorld(World):
                 self._write(plan, withdraw=isinstance(effect, ReleaseClaims))
             except (ChangedError, GoneError) as error:
                 why = why or str(error)
-        if isinstance(effect, BindClaims):
-            self.scheduler.claim_binds.written(effect.number, why)
-        else:
-            self.scheduler.claim_binds.released(effect.number, self.moment)
+        self._answer(effect, why)
 
     def _write(self, plan: ReservedClaim | StaleClaim, *, withdraw: bool) -> None:
         claim = self.state.resource_claims.get(plan.claim)
@@ -176,7 +146,7 @@ class DeviceWorld(World):
         pod = self.state.pods.get((plan.claim[0], plan.consumers[0].name))
         if not isinstance(pod, Schedulable) or pod.status is None:
             raise GoneError("the pod is gone")
-        mappings = [ExtendedResourceRequest(*each) for each in made.mappings]
+        mappings = [ExtendedResourceRequest(*mapping) for mapping in made.mappings]
         named = ExtendedResourceStatus(mappings, plan.claim[1])
         status = msgspec.structs.replace(pod.status, extendedResourceClaimStatus=named)
         self.apply(msgspec.structs.replace(pod, status=status))
@@ -185,6 +155,14 @@ class DeviceWorld(World):
         before = msgspec.to_builtins(claim.status) if claim.status is not None else {}
         status = msgspec.convert(msgspec.to_builtins(before | patch), ResourceClaimStatus)
         self.apply(msgspec.structs.replace(claim, status=status))
+
+
+def world(*objects: Any, **settings: Any) -> DeviceWorld:
+    """Return a scheduler whose writes to claims are held."""
+    made = DeviceWorld(**settings)
+    made.hold_writes = True
+    made.run(*objects)
+    return made
 
 
 def end(made: DeviceWorld, *, check: bool = True) -> None:

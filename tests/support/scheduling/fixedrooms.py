@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from podium.api.membership import GroupKey
 from podium.planner.shapes import Shape
 from podium.schedulerplugin.scheduling.effects import Key
-from podium.schedulerplugin.scheduling.hints import Hints, Waiting
+from podium.schedulerplugin.scheduling.queueinghints import Hints, Waiting
 
 A, B, C = ("team-a", "a"), ("team-a", "b"), ("team-a", "c")
 GANG = GroupKey(native=True, namespace="team-a", name="b")

@@ -1,8 +1,8 @@
-"""Builders for our pods: the members of a gang, and running pods."""
+"""Builders for our pods, and for a world that preempts."""
 
 from typing import Any
 
-from tests.support.scheduling.rig import pod
+from tests.support.scheduling.rig import World, pod
 
 
 def gang(name: str, *, size: int, cpu: str | int = 1, priority: int = 0, **kwargs: Any) -> list[Any]:
@@ -13,3 +13,12 @@ def gang(name: str, *, size: int, cpu: str | int = 1, priority: int = 0, **kwarg
 def running(name: str, where: str = "n1", cpu: str | int = 1, priority: int = 0, **kwargs: Any) -> Any:
     """Make a running pod of ours."""
     return pod(name, cpu, priority, node=where, **kwargs)
+
+
+def begun(*objects: Any, **settings: Any) -> World:
+    """Return a world in which one preemption has begun, and no victim is deleted yet."""
+    world = World(*objects, **settings)
+    world.hold_evictions = True
+    world.run()
+    assert len(world.evictions()) == 1
+    return world

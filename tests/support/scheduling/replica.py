@@ -59,13 +59,13 @@ def _hang(pod: str) -> None:
         while found:
             time.sleep(1)
 
-    def placed(self: LiveEngine, targets: Any, *args: Any, **named: Any) -> Any:
-        sleep_if(pod in [name for _, name in targets])
-        return place(self, targets, *args, **named)
+    def placed(self: LiveEngine, keys: Any, *args: Any, **named: Any) -> Any:
+        sleep_if(pod in [name for _, name in keys])
+        return place(self, keys, *args, **named)
 
-    def decided(self: Engine, target: Any, *args: Any, **named: Any) -> Any:
-        sleep_if(name_in(target)[1] == pod)
-        return decide(self, target, *args, **named)
+    def decided(self: Engine, key: Any, *args: Any, **named: Any) -> Any:
+        sleep_if(name_in(key)[1] == pod)
+        return decide(self, key, *args, **named)
 
     LiveEngine.place_lone = placed  # type: ignore[method-assign]
     Engine.decide = decided  # type: ignore[method-assign]

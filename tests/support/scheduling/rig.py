@@ -24,12 +24,14 @@ from podium.planner.settings import LiveSettings
 from podium.schedulerplugin.live.evictor import Carried, Conditions, carry_out
 from podium.schedulerplugin.scheduling.effects import (
     Bind,
+    BindClaims,
     Effect,
     Evict,
     Moment,
     Planned,
     PodRef,
     Rejected,
+    ReleaseClaims,
     ReportPending,
     Unit,
 )
@@ -90,11 +92,11 @@ class World:
 
     def apply(self, *objects: Readable | Iterable[Readable]) -> None:
         """Create or change objects."""
-        for each in objects:
-            if isinstance(each, Iterable) and not isinstance(each, msgspec.Struct):
-                self.apply(*each)
+        for obj in objects:
+            if isinstance(obj, Iterable) and not isinstance(obj, msgspec.Struct):
+                self.apply(*obj)
             else:
-                self.state.apply(each)  # type: ignore[arg-type]  # an iterable struct is none
+                self.state.apply(obj)  # type: ignore[arg-type]  # an iterable struct is none
 
     def run(self, *objects: Readable | Iterable[Readable]) -> list[Effect]:
         """Create objects, and let the scheduler work until it has nothing to do; return the effects."""
@@ -266,7 +268,7 @@ class World:
         carried = asyncio.run(carry_out(evict, first, writes, conditions, still=still))
         for ref in evict.victims:
             pod = self._live(ref)
-            if pod is not None and any(each[:2] == ("mark", ref.name) for each in writes.done):
+            if pod is not None and any(write[:2] == ("mark", ref.name) for write in writes.done):
                 self.version += 1
                 metadata = msgspec.structs.replace(pod.metadata, resourceVersion=str(self.version))
                 self.state.apply(msgspec.structs.replace(pod, metadata=metadata))
@@ -278,10 +280,53 @@ class World:
         return pod if same and isinstance(pod, Schedulable) else None
 
 
+class ClaimWorld(World):
+    """A World whose writes to claims are carried out when a test lets it."""
+
+    def __init__(self, *objects: Any, **settings: Any) -> None:
+        # Held until `write`; releases are carried out at once, unless they are held too.
+        self.claim_writes: list[BindClaims | ReleaseClaims] = []
+        self.hold_writes = False
+        self.hold_releases = False
+        super().__init__(*objects, **settings)
+
+    def restart(self, *units: float, **more: Any) -> None:
+        """Start a new process; what the old one had not written stays unwritten."""
+        self.claim_writes = []
+        super().restart(*units, **more)
+
+    def write(self, most: int | None = None, *, why: str = "") -> None:
+        """Carry out held writes, of each decision the first `most`; answer with the error `why`, if given."""
+        held, self.claim_writes = self.claim_writes, []
+        for effect in held:
+            self._carry_out(effect, most, why)
+        self.run()
+
+    def _perform(self, effect: Effect) -> None:
+        if isinstance(effect, BindClaims | ReleaseClaims):
+            held = self.hold_writes if isinstance(effect, BindClaims) else self.hold_releases
+            if held:
+                self.claim_writes.append(effect)
+            else:
+                self._carry_out(effect, None, "")
+        super()._perform(effect)
+
+    def _carry_out(self, effect: BindClaims | ReleaseClaims, most: int | None, why: str) -> None:
+        raise NotImplementedError
+
+    def _answer(self, effect: BindClaims | ReleaseClaims, why: str) -> None:
+        if isinstance(effect, BindClaims):
+            self.scheduler.claim_binds.written(effect.number, why)
+        else:
+            self.scheduler.claim_binds.released(effect.number, self.moment)
+
+
 def _told(pod: Schedulable) -> dict[str, Any]:
     """Return the status of a pod with the condition that a preemption writes before it deletes the pod."""
     status = msgspec.to_builtins(pod.status) or {}
-    kept = [each for each in status.get("conditions") or () if each["type"] != "DisruptionTarget"]
+    kept = [
+        condition for condition in status.get("conditions") or () if condition["type"] != "DisruptionTarget"
+    ]
     return {**status, "conditions": [*kept, *marked_for_deletion()["conditions"]]}
 
 

@@ -62,7 +62,7 @@ def pod(
             deletionTimestamp=deleted,
             resourceVersion=version,
         ),
-        spec=SchedulableSpec(nodeName=bound),
+        spec=SchedulableSpec(nodeName=bound, schedulerName="podium-scheduler"),
         status=SchedulableStatus(phase=phase, nominatedNodeName=node or None, conditions=conditions),
     )
 
@@ -93,11 +93,12 @@ class Api:
 
     def __init__(self, *outcomes: PodiumError | None) -> None:
         self.busy = False
+        self.limit = 2
         self.log: list[tuple[str, ...]] = []
         self.told: dict[PodRef, tuple[str, str]] = {}
         self.groups: dict[str, tuple[Condition, ...]] = {}
         self.held: asyncio.Event | None = None
-        self._outcomes = list(outcomes)
+        self.outcomes = list(outcomes)
 
     async def mark(self, pod: PodRef, condition: Condition, version: str | None = None) -> None:
         """Record a condition."""
@@ -109,11 +110,12 @@ class Api:
         await self._end("mark", pod.name, condition.message or "")
         self.told[pod] = condition.message or "", self.told.get(pod, ("", ""))[1]
 
-    async def nominate(self, pod: PodRef, node: str | None, condition: Condition) -> None:
-        """Record a condition and a node."""
+    async def nominate(self, pod: PodRef, node: str | None, condition: Condition | None) -> None:
+        """Record a condition, if there is one, and a node."""
         assert node != "", "a pod without a node has None"
-        await self._end("nominate", pod.name, condition.message or "", node or "")
-        self.told[pod] = condition.message or "", node or ""
+        message = "" if condition is None else condition.message or ""
+        await self._end("nominate", pod.name, message, node or "")
+        self.told[pod] = message, node or ""
 
     async def apply_group(self, _ref: ObjectRef, uid: str, conditions: Sequence[Condition]) -> None:
         """Record all conditions."""
@@ -124,7 +126,7 @@ class Api:
         if self.held is not None:
             await self.held.wait()
         self.log.append(logged)
-        outcome = self._outcomes.pop(0) if self._outcomes else None
+        outcome = self.outcomes.pop(0) if self.outcomes else None
         if outcome is not None:
             raise outcome
 

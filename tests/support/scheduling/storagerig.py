@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 from tests.support.preemption.clusters import NS
-from tests.support.scheduling.rig import World
+from tests.support.scheduling.rig import ClaimWorld
 from tests.support.volumes.manifests import HOST, decoded, volume
 
 from podium.api.storage import (
@@ -22,34 +22,18 @@ from podium.api.storage import (
 )
 from podium.planner.devices.plannedclaims import ReservedClaim, StaleClaim
 from podium.planner.volumes.ledger import BoundVolume, ClaimPlan, ProvisionedVolume
-from podium.schedulerplugin.scheduling.effects import BindClaims, Effect, ReleaseClaims, ReportPending
+from podium.schedulerplugin.scheduling.effects import BindClaims, ReleaseClaims, ReportPending
 
 replace = msgspec.structs.replace
 
 
-class StorageWorld(World):
+class StorageWorld(ClaimWorld):
     """A World whose claims are bound step by step."""
 
     def __init__(self, *objects: Any, **settings: Any) -> None:
-        # Held until `write`; releases are carried out at once, unless they are held too.
-        self.claim_writes: list[BindClaims | ReleaseClaims] = []
-        self.hold_writes = False
-        self.hold_releases = False
         # The labels of the nodes that reach a provisioned volume, from the name of the selected node.
         self.reach: Callable[[str], list[dict[str, list[str]]] | None] = lambda node: [{HOST: [node]}]
         super().__init__(*objects, **settings)
-
-    def restart(self, *units: float, **more: Any) -> None:
-        """Start a new process; what the old one had not written stays unwritten."""
-        self.claim_writes = []
-        super().restart(*units, **more)
-
-    def write(self, most: int | None = None, *, why: str = "") -> None:
-        """Carry out held writes, of each decision the first `most`; answer with the error `why`, if given."""
-        held, self.claim_writes = self.claim_writes, []
-        for effect in held:
-            self._carry_out(effect, most, why)
-        self.run()
 
     def control(self, *, provision: bool = True) -> None:
         """Bind the claims whose volumes name them, and provision for the selected nodes if told to."""
@@ -94,8 +78,8 @@ class StorageWorld(World):
 
     def claim(self, name: str) -> tuple[str, str]:
         """Return the volume of a claim and its selected node; empty for none."""
-        found = self.state.claims[NS, name]
-        return (found.spec.volumeName if found.spec is not None else None) or "", found.selected_node or ""
+        claim = self.state.claims[NS, name]
+        return (claim.spec.volumeName if claim.spec is not None else None) or "", claim.selected_node or ""
 
     def reserved(self) -> dict[str, str]:
         """Return the volumes that name a claim, with the claim's name."""
@@ -105,8 +89,8 @@ class StorageWorld(World):
 
     def reported(self, name: str, start: str) -> bool:
         """Return whether a message with this start was reported to a waiting pod."""
-        reports = [each for each in self.effects if isinstance(each, ReportPending)]
-        mine = [each.message for each in reports if name in {pod.name for pod in each.pods}]
+        reports = [effect for effect in self.effects if isinstance(effect, ReportPending)]
+        mine = [report.message for report in reports if name in {pod.name for pod in report.pods}]
         return any(message.startswith(start) for message in mine)
 
     def assumed(self) -> list[str]:
@@ -114,23 +98,11 @@ class StorageWorld(World):
         ledger = self.scheduler.engine.snapshot.delayed.ledger
         return [name for namespace, name in self.state.claims if ledger.plan((namespace, name)) is not None]
 
-    def _perform(self, effect: Effect) -> None:
-        if isinstance(effect, BindClaims | ReleaseClaims):
-            held = self.hold_writes if isinstance(effect, BindClaims) else self.hold_releases
-            if held:
-                self.claim_writes.append(effect)
-            else:
-                self._carry_out(effect, None, "")
-        super()._perform(effect)
-
     def _carry_out(self, effect: BindClaims | ReleaseClaims, most: int | None, why: str) -> None:
         for plan in effect.claims[:most]:
             assert not isinstance(plan, ReservedClaim | StaleClaim), "these claims are for volumes"
             self._write(plan) if isinstance(effect, BindClaims) else self._withdraw(plan)
-        if isinstance(effect, BindClaims):
-            self.scheduler.claim_binds.written(effect.number, why)
-        else:
-            self.scheduler.claim_binds.released(effect.number, self.moment)
+        self._answer(effect, why)
 
     def _write(self, plan: ClaimPlan) -> None:
         claim = self.state.claims.get(plan.claim)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tests.support.ui.clusters import NOW
 
-from podium.cli.ui.guard import HOST
+from podium.cli.ui.access import HOST
 from podium.cli.ui.reading import ClusterSource
 from podium.cli.ui.shell import Secrets, Site
 

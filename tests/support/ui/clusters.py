@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from tests.support.why.objects import (
+from tests.support.why import (
     disrupted,
     group,
     node,
@@ -18,8 +18,8 @@ from tests.support.why.objects import (
     unscheduled,
 )
 
-from podium.cli.ui.answers import Answers
-from podium.cli.ui.frame import PageContext
+from podium.cli.ui.page_data import PageData
+from podium.cli.ui.page_parts import PageContext
 from podium.documents.reading import read
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
@@ -78,8 +78,8 @@ def mixed(name: Callable[[str], str] = str) -> Objects:
     ]
 
 
-def answers(objects: Sequence[dict[str, Any]], folder: Path) -> Answers:
+def page_data(objects: Sequence[dict[str, Any]], folder: Path) -> PageData:
     """Read a cluster from a file, as the command does."""
     path = folder / "cluster.json"
     path.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": objects}))
-    return Answers(read(str(path))._replace(at=NOW, source="cluster.json"))
+    return PageData(read(str(path))._replace(at=NOW, source="cluster.json"))

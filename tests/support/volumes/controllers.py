@@ -107,9 +107,7 @@ class Provisioner:
                 **{field: spec[field] for field in _COPIED if field in spec},
                 "claimRef": {**owner, "name": metadata["name"], "uid": metadata["uid"]},
                 "csi": {"driver": driver, "volumeHandle": metadata["uid"]},
-                "nodeAffinity": {
-                    "required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]},
-                },
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}},
             },
         }
         # It exists already if the volume controller has not bound it yet.

@@ -3,9 +3,10 @@
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -43,59 +44,55 @@ def sparse(*, issuer: Pair | None = None) -> Pair:
     authorityKeyIdentifier. Python's VERIFY_X509_STRICT refuses each of the four.
     """
     key = certificates.new_key()
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "old-ca" if issuer is None else NAME)])
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name if issuer is None else x509.load_pem_x509_certificate(issuer.certificate).subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now() - HOUR)
-        .not_valid_after(now() + 20 * HOUR)
-    )
-    if issuer is None:
-        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=False)
-    else:
-        names = [certificates._alternative(each) for each in NAMES]
-        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-    signer = key if issuer is None else serialization.load_pem_private_key(issuer.key, password=None)
-    made = builder.sign(signer, hashes.SHA256())  # type: ignore[arg-type]
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return Pair(made.public_bytes(serialization.Encoding.PEM), private)
+    extension = x509.BasicConstraints(ca=True, path_length=None) if issuer is None else _alternatives()
+    return _signed(key, "old-ca" if issuer is None else NAME, issuer, [extension], _PKCS8)
 
 
 def rsa_leaf(ca: Pair, *, use: x509.ObjectIdentifier | None = ExtendedKeyUsageOID.SERVER_AUTH) -> Pair:
     """A pair with an RSA key, as cert-manager makes by default; `use` is its extended key usage."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    issuer = x509.load_pem_x509_certificate(ca.certificate)
+    issuer = x509.load_pem_x509_certificate(ca.certificate).public_key()
+    identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer)  # type: ignore[arg-type]
+    usage = [] if use is None else [x509.ExtendedKeyUsage([use])]
+    extensions = [_alternatives(), identifier, *usage]
+    return _signed(key, "api-server", ca, extensions, serialization.PrivateFormat.TraditionalOpenSSL)
+
+
+_PKCS8 = serialization.PrivateFormat.PKCS8
+
+
+def _alternatives() -> x509.SubjectAlternativeName:
+    return x509.SubjectAlternativeName([certificates._alternative(name) for name in NAMES])
+
+
+def _signed(
+    key: Any,
+    subject: str,
+    ca: Pair | None,
+    extensions: Sequence[x509.ExtensionType],
+    private: serialization.PrivateFormat,
+) -> Pair:
+    """Return a pair that a CA, or its own key, signed; no extension is critical."""
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject)])
     builder = (
         x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "api-server")]))
-        .issuer_name(issuer.subject)
+        .subject_name(name)
+        .issuer_name(name if ca is None else x509.load_pem_x509_certificate(ca.certificate).subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now() - HOUR)
         .not_valid_after(now() + 20 * HOUR)
-        .add_extension(
-            x509.SubjectAlternativeName([certificates._alternative(each) for each in NAMES]), False
-        )
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer.public_key()), False)  # type: ignore[arg-type]
     )
-    if use is not None:
-        builder = builder.add_extension(x509.ExtendedKeyUsage([use]), False)
-    signer = serialization.load_pem_private_key(ca.key, password=None)
-    made = builder.sign(signer, hashes.SHA256())  # type: ignore[arg-type]
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=False)
+    signer = key if ca is None else serialization.load_pem_private_key(ca.key, password=None)
     pem = serialization.Encoding.PEM
-    private = key.private_bytes(
-        pem, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
-    )
-    return Pair(made.public_bytes(pem), private)
+    certificate = builder.sign(signer, hashes.SHA256()).public_bytes(pem)  # type: ignore[arg-type]
+    return Pair(certificate, key.private_bytes(pem, private, serialization.NoEncryption()))
 
 
 def write(folder: Path, pair: Pair) -> None:
-    """Return the pair as tls.crt and tls.key."""
+    """Write the pair as tls.crt and tls.key."""
     (folder / "tls.crt").write_bytes(pair.certificate)
     (folder / "tls.key").write_bytes(pair.key)
 

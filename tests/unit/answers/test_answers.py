@@ -10,7 +10,7 @@ import pytest
 
 from podium import answers
 from podium.answers import ClusterReading, read, read_objects, whatif, why
-from podium.answers.plans import Addition, threats
+from podium.answers.whatifplans import Addition, threats
 from podium.documents.scope import Scope
 from podium.errors import PodiumUsageError, QuestionError
 from podium.planner.preemption.outcome import Outcome

@@ -7,7 +7,7 @@ import pytest
 
 from podium.api.groups import CompositeGroup, DisruptionMode, TemplateRef
 from podium.api.membership import GroupKey
-from podium.api.reads import COMPOSITE_READS, COMPOSITE_VERSION, PODIUM_COMPOSITE
+from podium.api.reads import COMPOSITE_VERSION, GROUP_READS, PODIUM_COMPOSITE
 from podium.cluster.state import ClusterState
 
 CONDITION = {
@@ -38,15 +38,15 @@ def read(version: str, spec: dict[str, Any], **parts: Any) -> CompositeGroup:
         "spec": spec,
         **parts,
     }
-    found = COMPOSITE_READS[version, "CompositePodGroup"]
+    found = GROUP_READS[version, "CompositePodGroup"]
     neutral: CompositeGroup = found.neutral(msgspec.convert(document, found.type))
     return neutral
 
 
-@pytest.mark.parametrize("version", [COMPOSITE_VERSION, PODIUM_COMPOSITE])
+@pytest.mark.parametrize("version", [COMPOSITE_VERSION, "scheduling.k8s.io/v1beta1", PODIUM_COMPOSITE])
 def test_all_fields_are_read(version: str) -> None:
     group = read(version, FULL, status={"conditions": [CONDITION]})
-    assert group.native is (version == COMPOSITE_VERSION)
+    assert group.native is (version != PODIUM_COMPOSITE)
     assert (group.composite, group.topology, group.min_group_count) == ("root", "rack", 2)
     assert (group.disruption_mode, group.template_ref) == (DisruptionMode.POD_GROUP, TemplateRef("w", "t"))
     assert (group.priority_class_name, group.priority, group.preemption_policy) == ("gold", 1000, "Never")

@@ -216,7 +216,7 @@ LAST_WAVES: dict[str, tuple[list[dict[str, Any]], str, int, str]] = {
 def test_a_last_wave_below_min_count(
     podium: Podium, objects: list[dict[str, Any]], field: str, pods: int, place: str
 ) -> None:
-    findings = _last_waves(podium, objects)
+    findings = _last_waves(podium, objects, "--kubernetes", "1.38")
     message = (
         f"the last wave of its pods has {count(pods, 'pod')}, but minCount of {place}. If the pods of a wave "
         "end together, the last ones are never scheduled."

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support import why as documents
 from tests.support.audit.builders import cluster, pod_group, report
 from tests.support.audit.claims import ZONE, claim, claiming, volume, zoned
 from tests.support.calling import calling
-from tests.support.why import objects as documents
 
 from podium.api.core import Node
 from podium.audit.capacity import ClusterCapacity

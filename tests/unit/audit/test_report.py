@@ -283,7 +283,7 @@ def test_every_unread_kind_is_named_with_its_rules() -> None:
     kinds = {each.kind: each for each in made.summary.notChecked}
     assert kinds.keys() == {"Pod", "Node"}
     on_nodes = ["claim-unsatisfiable", "gang-larger-than-domain", "gang-pinned", "gang-too-large"]
-    on_nodes += ["group-straddles-domains", "topology-key-missing"]
+    on_nodes += ["group-straddles-domains", "topology-key-missing", "topology-value-empty"]
     assert kinds["Node"] == NotChecked("Node", "not in the input", on_nodes)
     assert "pod-priority-differs" in kinds["Pod"].rules
     assert {each.rule for each in made.findings}.isdisjoint(kinds["Pod"].rules)

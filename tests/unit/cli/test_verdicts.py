@@ -93,7 +93,7 @@ spec: {schedulingGroup: {podGroupName: g}, containers: [{name: a, image: b}]}
     [
         ("1.36", "Kubernetes 1.36 refuses it."),
         ("1.37", "Kubernetes 1.37 refuses it unless the gate CompositePodGroup is on."),
-        ("1.38", "Kubernetes 1.38 (planned) refuses it unless the gate CompositePodGroup is on."),
+        ("1.38", "Kubernetes 1.38 (beta) refuses it unless the gate CompositePodGroup is on."),
     ],
 )
 def test_a_composite_group_alone_is_a_finding_of_the_audit(
@@ -108,7 +108,9 @@ def test_a_composite_group_alone_is_a_finding_of_the_audit(
         "CompositePodGroup",
     )
     assert message in found["message"]
-    assert ("; planned: the rules of 1.37" in done.stderr) is (kubernetes == "1.38")
+    assert ("; not released yet: the rules are those of 1.38.0-beta.0" in done.stderr) is (
+        kubernetes == "1.38"
+    )
 
 
 def test_preflight_knows_a_composite_group(tmp_path: Path) -> None:
@@ -116,10 +118,10 @@ def test_preflight_knows_a_composite_group(tmp_path: Path) -> None:
     done = call("podium preflight -f input.yaml --from 1.36 --to 1.37 -o json", tmp_path)
     (found,) = json.loads(done.stdout)["findings"]
     assert found["rule"] == "composite-kind-gated"
-    # The planned minor does not change it.
+    # 1.38 serves it behind the same gate.
     done = call("podium preflight -f input.yaml --from 1.37 --to 1.38 -o json", tmp_path)
     assert json.loads(done.stdout)["findings"] == []
-    assert "podium: Kubernetes 1.38; planned: the rules of 1.37" in done.stderr
+    assert "podium: Kubernetes 1.38; not released yet" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -127,7 +129,6 @@ def test_preflight_knows_a_composite_group(tmp_path: Path) -> None:
     [
         ("--kubernetes 1.36", 404),
         ("--kubernetes 1.37", 404),
-        ("--kubernetes 1.36 --feature-gates CompositePodGroup=true", 404),
         ("--kubernetes 1.37 --feature-gates CompositePodGroup=true", 201),
         ("--kubernetes 1.37 --feature-gates CompositePodGroup=true,GenericWorkload=false", 404),
     ],
@@ -141,19 +142,48 @@ def test_admit_refuses_a_composite_group_unless_its_gate_is_on(
     assert result["code"] == code
 
 
-@pytest.mark.parametrize(("kubernetes", "code"), [("1.37", 201), ("1.38", 403)])
-def test_a_new_pod_of_a_leaving_group_is_refused_as_planned(
-    kubernetes: str, code: int, tmp_path: Path
+@pytest.mark.parametrize(
+    ("kubernetes", "gate"), [("1.36", "CompositePodGroup"), ("1.38", "PodGroupPreemptionPolicy")]
+)
+def test_a_gate_that_a_minor_does_not_know_is_a_usage_error(
+    kubernetes: str, gate: str, tmp_path: Path
 ) -> None:
+    (tmp_path / "input.yaml").write_text(COMPOSITE, "utf-8")
+    done = call(f"podium admit -f input.yaml --kubernetes {kubernetes} --feature-gates {gate}=true", tmp_path)
+    assert done.code == 2
+    assert f"does not know {gate}: kube-apiserver does not start with it" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("stored", "new"), [("v1beta1", "v1beta1"), ("v1alpha3", "v1beta1"), ("v1beta1", "v1alpha3")]
+)
+def test_a_composite_group_of_1_38_is_updated_in_both_versions(stored: str, new: str, tmp_path: Path) -> None:
+    for name, version in (("old.yaml", stored), ("input.yaml", new)):
+        (tmp_path / name).write_text(COMPOSITE.replace("v1alpha3", version), "utf-8")
+    gates = "TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
+    options = f"--operation UPDATE --old old.yaml --kubernetes 1.38 --feature-gates {gates}"
+    done = call(f"podium admit -f input.yaml -o json {options}", tmp_path)
+    (result,) = json.loads(done.stdout)["results"]
+    assert (result["code"], result["message"]) == (200, "")
+
+
+def test_a_stored_group_of_an_unknown_version_is_not_a_failure(tmp_path: Path) -> None:
+    (tmp_path / "old.yaml").write_text(LEAVING.replace("v1beta1", "v9"), "utf-8")
+    (tmp_path / "input.yaml").write_text(LEAVING, "utf-8")
+    done = call("podium admit -f input.yaml --operation UPDATE --old old.yaml --kubernetes 1.38", tmp_path)
+    assert done.code in {0, 3}, done.stderr
+
+
+@pytest.mark.parametrize("kubernetes", ["1.37", "1.38"])
+def test_a_new_pod_of_a_leaving_group_is_allowed(kubernetes: str, tmp_path: Path) -> None:
     (tmp_path / "stored.yaml").write_text(LEAVING, "utf-8")
     (tmp_path / "input.yaml").write_text(MEMBER, "utf-8")
     options = f"--existing stored.yaml --kubernetes {kubernetes}"
     done = call(f"podium admit -f input.yaml -o json {options}", tmp_path)
     (result,) = json.loads(done.stdout)["results"]
-    assert result["code"] == code
-    assert ("Kubernetes 1.38 (planned) refuses new pods of it" in result["message"]) is (code == 403)
+    assert result["code"] == 201
     table = call(f"podium admit -f input.yaml {options}", tmp_path).stdout
-    assert ("Kubernetes 1.38 (planned), rules podium." in table) is (code == 403)
+    assert ("Kubernetes 1.38 (beta), rules podium." in table) is (kubernetes == "1.38")
 
 
 CLAIMING = """

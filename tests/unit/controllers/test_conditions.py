@@ -35,16 +35,16 @@ GOLD = pod_group(priority=1000, class_name="gold")
 
 
 def of_priority(group: PodGroup, *members: Pod, server: ServerInfo = NEWER) -> Judged:
-    (found,) = judged(group, members, CLASSES, server, policy=False)
-    assert found.condition.type == PRIORITY
-    assert found.condition.lastTransitionTime is None
-    return found
+    (result,) = judged(group, members, CLASSES, server, policy=False)
+    assert result.condition.type == PRIORITY
+    assert result.condition.lastTransitionTime is None
+    return result
 
 
 def of_policy(group: PodGroup, *members: Pod, server: ServerInfo = NEWER) -> Judged:
-    _, found = judged(group, members, CLASSES, server, policy=True)
-    assert found.condition.type == POLICY
-    return found
+    _, result = judged(group, members, CLASSES, server, policy=True)
+    assert result.condition.type == POLICY
+    return result
 
 
 class Case(NamedTuple):
@@ -53,10 +53,7 @@ class Case(NamedTuple):
     name: str
     group: PodGroup
     members: list[Pod]
-    status: str
-    reason: str
-    cause: str
-    pods: int
+    summary: tuple[str, str, str, int]  # its status, reason and cause, and the number of pods
     message: str
 
 
@@ -65,10 +62,7 @@ CASES = [
         "one pod of two has no class",
         GOLD,
         [pod("a"), pod("b", priority=1000, class_name="gold")],
-        "True",
-        PRIORITY_MISMATCH,
-        "other-class",
-        1,
+        ("True", PRIORITY_MISMATCH, "other-class", 1),
         "1 of 2 pods does not have priority 1000: 0 (a). Kubernetes 1.37 does not schedule the group. "
         "The class of the pod: none; the group's: gold.",
     ),
@@ -76,10 +70,7 @@ CASES = [
         "the class was recreated between group and pods",
         GOLD,
         [pod(name, priority=500, class_name="gold") for name in "abcd"],
-        "True",
-        PRIORITY_MISMATCH,
-        "class-recreated",
-        4,
+        ("True", PRIORITY_MISMATCH, "class-recreated", 4),
         "4 of 4 pods do not have priority 1000: 500 (a, b, c and 1 more). Kubernetes 1.37 does not schedule "
         "the group. PriorityClass gold had another value when they were created than for the group.",
     ),
@@ -87,10 +78,7 @@ CASES = [
         "the default flipped after the group was made",
         pod_group(),
         [pod("a", priority=100, class_name="standard")],
-        "True",
-        PRIORITY_MISMATCH,
-        "default-changed",
-        1,
+        ("True", PRIORITY_MISMATCH, "default-changed", 1),
         "1 of 1 pod does not have priority 0: 100 (a). Kubernetes 1.37 does not schedule the group. "
         "PriorityClass standard became the default after the group was created without a class.",
     ),
@@ -98,10 +86,7 @@ CASES = [
         "a pod older than its group, scheduled already",
         pod_group(priority=7, created=NEW),
         [pod("a", priority=3, created=OLD, node="node-1")],
-        "True",
-        PRIORITY_MISMATCH,
-        "pod-older",
-        1,
+        ("True", PRIORITY_MISMATCH, "pod-older", 1),
         "1 of 1 pod does not have priority 7: 3 (a). Kubernetes 1.37 does not schedule the group. "
         "Older than the group: a.",
     ),
@@ -109,20 +94,14 @@ CASES = [
         "integers without any class",
         pod_group(priority=7),
         [pod("a", priority=3)],
-        "True",
-        PRIORITY_MISMATCH,
-        "unexplained",
-        1,
+        ("True", PRIORITY_MISMATCH, "unexplained", 1),
         "1 of 1 pod does not have priority 7: 3 (a). Kubernetes 1.37 does not schedule the group.",
     ),
     Case(
         "a pod whose class was never resolved counts as 0",
         GOLD,
         [pod("a", priority=None, class_name="gold")],
-        "True",
-        PRIORITY_MISMATCH,
-        "unresolved",
-        1,
+        ("True", PRIORITY_MISMATCH, "unresolved", 1),
         "1 of 1 pod does not have priority 1000: 0 (a). Kubernetes 1.37 does not schedule the group. "
         "The group or its pods name a class but store no priority.",
     ),
@@ -134,10 +113,7 @@ CASES = [
             pod("b", priority=100, class_name="standard"),
             pod("c", priority=100, class_name="standard"),
         ],
-        "True",
-        PRIORITY_MISMATCH,
-        "other-class",
-        3,
+        ("True", PRIORITY_MISMATCH, "other-class", 3),
         "3 of 3 pods do not have priority 1000: 500 (a); 100 (b, c). Kubernetes 1.37 does not schedule the "
         "group. PriorityClass gold had another value when a was created than for the group. "
         "The class of b, c: standard; the group's: gold.",
@@ -146,10 +122,7 @@ CASES = [
         "age is no cause where another is known",
         pod_group(priority=7, created=NEW),
         [pod("a", priority=3, class_name="gold", created=OLD), pod("b", priority=3, created=OLD)],
-        "True",
-        PRIORITY_MISMATCH,
-        "other-class",
-        2,
+        ("True", PRIORITY_MISMATCH, "other-class", 2),
         "2 of 2 pods do not have priority 7: 3 (a, b). Kubernetes 1.37 does not schedule the group. "
         "The class of a: gold; the group's: none. Older than the group: b. Older than the group: a.",
     ),
@@ -157,10 +130,7 @@ CASES = [
         "a terminating pod is named beside one that stays",
         GOLD,
         [pod("a"), pod("b", terminating=True)],
-        "True",
-        PRIORITY_MISMATCH,
-        "other-class",
-        1,
+        ("True", PRIORITY_MISMATCH, "other-class", 1),
         "1 of 2 pods does not have priority 1000: 0 (a); 1 more, terminating. Kubernetes 1.37 does not "
         "schedule the group. The class of the pod: none; the group's: gold. Terminating and different: b.",
     ),
@@ -168,50 +138,35 @@ CASES = [
         "a terminating pod alone is no divergence",
         GOLD,
         [pod("a", priority=1000, class_name="gold"), pod("b", terminating=True)],
-        "False",
-        PRIORITIES_MATCH,
-        "",
-        0,
+        ("False", PRIORITIES_MATCH, "", 0),
         "All pods that are not terminating have priority 1000. Terminating and different: b.",
     ),
     Case(
         "all carry it, whatever their classes are called",
         GOLD,
         [pod("a", priority=1000, class_name="other"), pod("b", priority=1000, phase="Pending", node=None)],
-        "False",
-        PRIORITIES_MATCH,
-        "",
-        0,
+        ("False", PRIORITIES_MATCH, "", 0),
         "All pods have priority 1000.",
     ),
     Case(
         "nil is 0 on both sides",
         pod_group(priority=None),
         [pod("a", priority=None), pod("b", priority=0)],
-        "False",
-        PRIORITIES_MATCH,
-        "",
-        0,
+        ("False", PRIORITIES_MATCH, "", 0),
         "All pods have priority 0.",
     ),
     Case(
         "finished pods are no members",
         GOLD,
         [pod("a", phase="Succeeded"), pod("b", phase="Failed")],
-        "False",
-        NO_MEMBERS,
-        "",
-        0,
+        ("False", NO_MEMBERS, "", 0),
         "No unfinished pod references the group.",
     ),
     Case(
         "a group whose class was never resolved",
         pod_group(podium=True, priority=None, class_name="gold"),
         [pod("a", podium="train", priority=1000, class_name="gold")],
-        "Unknown",
-        GROUP_UNRESOLVED,
-        "unresolved",
-        0,
+        ("Unknown", GROUP_UNRESOLVED, "unresolved", 0),
         "The group names PriorityClass gold, but its priority was never resolved from it. The cause is a "
         "group created while Podium's webhook is not running. Delete the group and create it again: "
         f"the priority cannot be set later. {BY_DIVERGENCE_POLICY}",
@@ -220,10 +175,7 @@ CASES = [
         "an unresolved group without members",
         pod_group(priority=None, class_name="gold"),
         [],
-        "Unknown",
-        GROUP_UNRESOLVED,
-        "unresolved",
-        0,
+        ("Unknown", GROUP_UNRESOLVED, "unresolved", 0),
         "The group names PriorityClass gold, but its priority was never resolved from it. The cause is a "
         "group created while the API server's Priority plugin is off. Delete the group and create it again: "
         f"the priority cannot be set later. Until then Kubernetes uses priority 0. {BY_DIVERGENCE_POLICY}",
@@ -233,10 +185,10 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_the_priority_condition(case: Case) -> None:
-    found = of_priority(case.group, *case.members)
-    summary = (found.condition.status, found.condition.reason, found.cause, found.pods)
-    assert summary == (case.status, case.reason, case.cause, case.pods)
-    assert found.condition.message == case.message
+    result = of_priority(case.group, *case.members)
+    condition = result.condition
+    assert (condition.status, condition.reason, result.cause, result.pods) == case.summary
+    assert condition.message == case.message
 
 
 @pytest.mark.parametrize(
@@ -253,12 +205,12 @@ def test_the_message_says_what_this_server_does(group: PodGroup, speaks_of: Serv
 
 @pytest.mark.parametrize("group", [GOLD, pod_group(podium=True, priority=1000)], ids=["native", "Podium's"])
 def test_the_message_says_what_podiums_scheduler_does(group: PodGroup) -> None:
-    found = of_priority(group, pod("a", scheduler="podium-scheduler"))
+    result = of_priority(group, pod("a", scheduler="podium-scheduler"))
     summary = (
         "0 (a). Podium's scheduler follows its divergencePolicy: "
         "with NoPreemption, the default, the group does not preempt."
     )
-    assert summary in (found.condition.message or "")
+    assert summary in (result.condition.message or "")
 
 
 def test_many_values_are_bounded_to_those_of_most_pods() -> None:
@@ -314,7 +266,7 @@ def test_a_condition_has_seen_the_generation_that_the_group_has() -> None:
     assert of_priority(GOLD).condition.observedGeneration is None
     third = msgspec.structs.replace(GOLD, metadata=msgspec.structs.replace(GOLD.metadata, generation=3))
     both = judged(third, [], CLASSES, NEWER, policy=True)
-    assert [each.condition.observedGeneration for each in both] == [3, 3]
+    assert [axis.condition.observedGeneration for axis in both] == [3, 3]
 
 
 def test_pods_that_come_and_go_leave_a_good_message_alone() -> None:
@@ -369,17 +321,17 @@ def test_the_status_is_the_judgement(group: PodGroup, pods: list[Pod], speaks_of
     assert (priority.condition.status == "True") == (divergence.priority.divergent and not unresolved)
     assert (policy.condition.status == "True") == divergence.policy.divergent
     assert policy.condition.status != "Unknown"
-    for found in (priority, policy):
-        assert bool(found.cause) == (found.condition.status != "False")
-        assert (found.pods > 0) == (found.condition.status == "True")
+    for result in (priority, policy):
+        assert bool(result.cause) == (result.condition.status != "False")
+        assert (result.pods > 0) == (result.condition.status == "True")
 
 
 @given(groups, members, servers)
 def test_conditions_are_valid_for_the_api_server(
     group: PodGroup, pods: list[Pod], speaks_of: ServerInfo
 ) -> None:
-    for found in judged(group, pods, CLASSES, speaks_of, policy=True):
-        condition = found.condition
+    for result in judged(group, pods, CLASSES, speaks_of, policy=True):
+        condition = result.condition
         assert condition.type in OURS
         assert condition.reason
         assert condition.reason.isalpha()
@@ -406,6 +358,8 @@ def test_the_audit_says_the_same(carried: list[tuple[int, str]]) -> None:
         for index, (priority, name) in enumerate(carried)
     ]
     group = pod_group(priority=2, class_name="gold")
-    found = findings("pod-priority-differs", cluster(group, *CLASSES.values(), *pods))
+    reported = findings("pod-priority-differs", cluster(group, *CLASSES.values(), *pods))
     condition = of_priority(group, *pods).condition
-    assert [each.message for each in found] == ([condition.message] if condition.status == "True" else [])
+    assert [finding.message for finding in reported] == (
+        [condition.message] if condition.status == "True" else []
+    )

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
-from tests.support.autogroups.shapes import NAMESPACE, namespace
+from tests.support.autogroups import NAMESPACE, namespace
 from tests.support.preemption.scene import composite, group, pod
 from tests.support.steps import steps
 

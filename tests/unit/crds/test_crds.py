@@ -5,10 +5,14 @@ from typing import Any
 
 import pytest
 
+from podium.api.minors import GROUP_MINORS, group_api
 from podium.api.records import Owner, Party, PreemptionRecord, RecordedPlan
 from podium.crds import definitions
 from podium.documents.packagedata import folder
 from podium.documents.yamldoc import load_all
+from podium.minors.minor import GroupApi
+from podium.rules import compositegroup, podgroup, workload
+from podium.rules.schema import Fact, StructSchema
 
 # The definitions that an install applies.
 ALL = [*definitions.crds(), definitions.records()]
@@ -70,6 +74,35 @@ def test_every_part_is_bounded_and_described(crd: dict[str, Any]) -> None:
             assert schema.keys() & {"maxLength", "enum", "format"}, path
         if "additionalProperties" in schema:
             assert "maxProperties" in schema, path
+
+
+_OF_UPDATES = frozenset((Fact.IMMUTABLE, Fact.SET_ONCE, Fact.SAME_ITEMS))
+
+
+def _stricter(schema: StructSchema, row: StructSchema, path: str, *, fixed: bool) -> Iterator[str]:
+    """Yield the facts of a schema's table that a minor's row lacks; no update may change a fixed struct."""
+    yield from (f"{path} {fact}" for fact in schema.facts.items() - row.facts.items())
+    for name, field in row.by_name.items():
+        known, here = schema.by_name[name], f"{path}.{name}"
+        whole = fixed or Fact.IMMUTABLE in field.facts
+        for fact, value in known.facts.items():
+            if field.facts.get(fact) != value and not (whole and fact in _OF_UPDATES):
+                yield f"{here} {fact}"
+        # Templates contain templates.
+        if known.shape is not None and field.shape is not None and field.shape is not row:
+            yield from _stricter(known.shape, field.shape, here, fixed=whole)
+
+
+@pytest.mark.parametrize("number", GROUP_MINORS)
+@pytest.mark.parametrize("tables", [podgroup.SPECS, compositegroup.SPECS, workload.SPECS])
+def test_the_schema_refuses_nothing_that_a_minor_allows(
+    tables: dict[GroupApi, StructSchema], number: int
+) -> None:
+    """The schema is that of the newest minor in every cluster, and the webhook refuses the rest."""
+    for version in ("v1alpha2", "v1beta1"):
+        schema, row = (tables.get(group_api(version, minor)) for minor in (max(GROUP_MINORS), number))
+        if schema is not None and row is not None:
+            assert [*_stricter(schema, row, version, fixed=False)] == []
 
 
 def test_the_schema_of_a_record_has_the_fields_that_are_written() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.history.store import party, plan
+from tests.support.history import party, plan
 
 from podium.api.records import Owner, Party, PlanMode, PreemptionRecord, RecordedPlan, Result
 from podium.history.summary import Amount, Circle, ModeSums, Summary, summarize

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 import pytest
-from tests.support.rollout.objects import (
+from tests.support.rollout import (
     CONTAINER,
     NAME,
     POD,

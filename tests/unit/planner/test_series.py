@@ -81,64 +81,53 @@ def gang(size: int) -> list[Any]:
     return [group("gang", 9, size), *(pod(f"gang-{at}", 8, 9, group="gang") for at in range(size))]
 
 
-CASES: list[tuple[str, list[Any], list[Target], list[str], list[Outcome]]] = [
-    (
-        "plans do not share free room",
+CASES: dict[str, tuple[list[Any], list[Target], list[str], list[Outcome]]] = {
+    "plans do not share free room": (
         [*nodes(2), *(pod(name, 8, 5) for name in "abc")],
         named("a", "b", "c"),
         ["a", "b"],
         [Outcome.FITS, Outcome.FITS, Outcome.DOES_NOT_FIT],
     ),
-    (
-        "plans do not share victims",
+    "plans do not share victims": (
         [*full(2), *(pod(name, 8, 5) for name in "abc")],
         named("a", "b", "c"),
         ["a", "b"],
         [Outcome.FITS_AFTER_PREEMPTION] * 2 + [Outcome.DOES_NOT_FIT],
     ),
-    (
-        "the highest priority comes first",
+    "the highest priority comes first": (
         [*nodes(1), pod("low", 8, 5), pod("high", 8, 7)],
         named("low", "high"),
         ["high"],
         [Outcome.FITS, Outcome.DOES_NOT_FIT],
     ),
-    (
-        "equal priorities keep the order of the file",
+    "equal priorities keep the order of the file": (
         [*nodes(1), pod("second", 8, 5), pod("first", 8, 5)],
         named("first", "second"),
         ["first"],
         [Outcome.FITS, Outcome.DOES_NOT_FIT],
     ),
-    (
-        "room that a victim leaves is free for the next",
+    "room that a victim leaves is free for the next": (
         [*full(1), pod("a", 4, 5), pod("b", 4, 5)],
         named("a", "b"),
         ["a", "b"],
         [Outcome.FITS_AFTER_PREEMPTION, Outcome.FITS],
     ),
-    (
-        "a group and a pod in one file",
+    "a group and a pod in one file": (
         [*full(3), *gang(2), pod("a", 8, 5)],
         [(NS, "a"), GANG],
         ["gang-0", "gang-1", "a"],
         [Outcome.FITS_AFTER_PREEMPTION] * 2,
     ),
-    (
-        "what does not fit leaves the room to others",
+    "what does not fit leaves the room to others": (
         [*nodes(1), *gang(2), pod("a", 8, 5)],
         [GANG, (NS, "a")],
         ["a"],
         [Outcome.DOES_NOT_FIT, Outcome.FITS],
     ),
-]
+}
 
 
-@pytest.mark.parametrize(
-    ("objects", "targets", "placed", "outcomes"),
-    [case[1:] for case in CASES],
-    ids=[case[0] for case in CASES],
-)
+@pytest.mark.parametrize(("objects", "targets", "placed", "outcomes"), CASES.values(), ids=CASES)
 def test_each_plan_is_made_after_the_plans_before_it(
     objects: list[Any], targets: list[Target], placed: list[str], outcomes: list[Outcome]
 ) -> None:

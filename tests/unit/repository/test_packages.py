@@ -1,5 +1,6 @@
 """The packages that each command imports: those of its extra, and none of an extra for commands on files."""
 
+import importlib
 import re
 import sys
 import tomllib
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import grimp
 import pytest
+from tests.support.calling import invoke
 from tools.smoke import ON_CLUSTERS, ON_FILES, ON_UNIX, ON_WINDOWS, SmokeCase, problem
 
 from podium.cli import main
@@ -52,7 +54,7 @@ def _without(modules: frozenset[str]) -> list[str]:
 
 
 def test_each_extra_contains_the_one_before() -> None:
-    assert PACKAGES[_BASE] < PACKAGES["live"] < PACKAGES["ui"] < PACKAGES["server"]
+    assert PACKAGES[_BASE] < PACKAGES["live"] < PACKAGES["server"]
 
 
 @pytest.mark.parametrize("case", ON_FILES, ids=lambda case: case.line)
@@ -61,8 +63,36 @@ def test_a_command_on_files_needs_neither_extras_nor_unix(case: SmokeCase) -> No
 
 
 @pytest.mark.parametrize("case", ON_CLUSTERS + ON_UNIX, ids=lambda case: case.line)
-def test_a_command_on_a_cluster_names_its_extra(case: SmokeCase) -> None:
+def test_a_command_on_a_cluster_names_its_extra_in_one_line(case: SmokeCase) -> None:
     assert problem(_without(EXTRAS), case) == ""
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_needs_no_extra(name: str) -> None:
+    case = SmokeCase(f"{name} --help", 0, f"Usage: podium {name} ")
+    assert problem(_without(EXTRAS | UNIX_ONLY), case) == ""
+
+
+def test_each_command_runs_on_files_alone_or_is_tested_to_name_its_extra() -> None:
+    refused = {(case.line.split()[0], case.output.split("[")[1][:-2]) for case in ON_CLUSTERS + ON_UNIX}
+    without = ("explain", "manifests", "convert", "completion")
+    assert refused == {(name, entry.extra) for name, entry in COMMANDS.items() if name not in without}
+    assert set(without) <= {case.line.split()[0] for case in ON_FILES}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_package_that_a_module_imports_at_once_is_named_too(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The import fails while click reads the arguments, before it knows the command."""
+
+    def refuse(module: str) -> None:
+        raise ModuleNotFoundError(name="cryptography")
+
+    monkeypatch.setattr(importlib, "import_module", refuse)
+    expected = f"podium {name} needs the package cryptography. Run: pip install 'podium-k8s[{{}}]'\n"
+    done = invoke([name, "--help"], tmp_path)
+    assert (done.code, done.stderr) == (2, f"podium: {expected.format(COMMANDS[name].extra)}")
 
 
 # `podium webhook` locks a file, too.
@@ -101,9 +131,17 @@ def test_the_extra_of_a_command_has_all_its_packages(graph: grimp.ImportGraph, n
     assert needed <= PACKAGES[COMMANDS[name].extra]
 
 
+def test_the_extra_in_the_readme_runs_all_commands_there() -> None:
+    page = (ROOT / "README.md").read_text("utf-8")
+    [extra] = re.findall(r"^\$ pip install '\S+\[(\w+)\]'", page, re.MULTILINE)
+    shown = set(re.findall(r"^(?:\$ )?podium (\w+)", page, re.MULTILINE))
+    assert {"audit", "doctor", "dump", "scheduler", "ui", "why"} <= shown <= set(COMMANDS)
+    assert all(PACKAGES[COMMANDS[name].extra] <= PACKAGES[extra] for name in shown)
+
+
 def test_the_documentation_has_each_command_and_package_with_its_extra() -> None:
     page = (ROOT / "docs" / "install.md").read_text("utf-8")
-    rows = dict(re.findall(r"^\| (?:`(live|ui|server)`|none) \| (.*) \|$", page, re.MULTILINE))
+    rows = dict(re.findall(r"^\| (?:`(live|server)`|none) \| (.*) \|$", page, re.MULTILINE))
     named = {extra: set(re.findall(r"`(\w+)`", row.partition("|")[0])) for extra, row in rows.items()}
     assert set().union(*named.values()) == set(COMMANDS)
     for extra, names in named.items():

@@ -129,6 +129,16 @@ def test_the_field_is_kept_with_its_gate(kind: str, gate: str) -> None:
         assert len(verdict.warnings) == number
 
 
+@pytest.mark.parametrize(("kubernetes", "warned"), [("1.37", 1), ("1.38", 0)])
+def test_before_1_38_a_job_of_a_cronjob_gets_no_group(kubernetes: str, warned: int) -> None:
+    job: Document = {"template": {"spec": {}}, "scheduling": {"schedulingPolicy": {"gang": {}}}}
+    document = owner("batch/v1", "CronJob", {"jobTemplate": {"spec": job}})
+    server = msgspec.structs.replace(profile(kubernetes=kubernetes), gates=frozenset(("WorkloadWithJob",)))
+    verdict = review_owner(Request(operation=Operation.CREATE, object=document), cluster(), server)
+    text = "spec.jobTemplate.spec.scheduling: Kubernetes 1.37 creates no group for a Job with an owner; the "
+    assert verdict.warnings == [f"{text}pods then have no group"] * warned
+
+
 @pytest.mark.parametrize(
     ("completions", "rules", "warned"), [(5, "podium", 1), (8, "podium", 0), (5, "upstream", 0)]
 )

@@ -4,7 +4,9 @@ import json
 
 import pytest
 from tests.support.rules.invalid import CASES, Invalid
+from tests.support.rules.jobs import JOBS
 
+from podium.api.podkinds.kind import JOB_GATE
 from podium.rules.required import missing
 
 
@@ -59,3 +61,43 @@ def test_a_field_that_1_36_drops_is_required_by_1_37_only() -> None:
     assert missing(document, 36) == []
     fields = [error.field.rpartition(".")[2] for error in missing(document, 37)]
     assert fields == ["keyType", "signerName"]
+
+
+def test_1_38_declares_the_selector_of_a_stateful_set() -> None:
+    """Its error comes after all errors of code, as on a server of 1.38.0-beta.0."""
+    document = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "x"}}
+    assert [error.field for error in missing(document, 38)] == [
+        "spec.template.metadata.labels",
+        "spec.template.spec.containers",
+        "spec.selector",
+    ]
+
+
+def _in_jobs(errors: tuple[str, ...], kind: str) -> list[str]:
+    """Return errors with the paths of the Jobs of a kind."""
+    return [f"spec.jobTemplate.{error}" if kind == "CronJob" else error for error in errors]
+
+
+@pytest.mark.parametrize("kind", ["Job", "CronJob"])
+@pytest.mark.parametrize("minor", [36, 37, 38])
+@pytest.mark.parametrize("name", JOBS)
+def test_a_job_with_its_gate_is_judged(name: str, minor: int, kind: str) -> None:
+    """1.36 does not know spec.scheduling."""
+    case = JOBS[name]
+    wanted = _in_jobs(case.errors_of(minor), kind) if minor > 36 else []
+    found = missing(case.document("t", kind), minor, frozenset((JOB_GATE,)))
+    assert [str(error) for error in found] == wanted
+
+
+@pytest.mark.parametrize("minor", [36, 37, 38])
+@pytest.mark.parametrize("name", JOBS)
+def test_without_the_gate_only_the_annotations_are_judged(name: str, minor: int) -> None:
+    case = JOBS[name]
+    wanted = [error for error in case.errors_of(minor) if error.startswith("metadata.")]
+    found = missing(case.document("t"), minor, frozenset())
+    assert [str(error) for error in found] == wanted
+
+
+def test_an_update_of_a_job_is_compared_with_the_stored_one() -> None:
+    """Its errors may be stored, so nothing is said of them."""
+    assert missing(JOBS["several errors"].document("t"), 38) == []

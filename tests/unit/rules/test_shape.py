@@ -7,13 +7,17 @@ import pytest
 from tests.support.rules.scene import GANG, create, group, priority_class, template
 from tests.support.rules.scene import workload as workload_of
 
+from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
+from podium.api.minors import GROUP_MINORS, group_api
 from podium.api.reads import MANIFEST_READS
-from podium.rules import pod, podgroup, priorityclass, workload
-from podium.rules.admission import KINDS
+from podium.minors.minor import GroupApi
+from podium.rules import compositegroup, pod, podgroup, priorityclass, workload
 from podium.rules.decoding import WrongTypeError, decode, zero
 from podium.rules.schema import Document, StructSchema
 
-GROUP = podgroup.SHAPES["v1beta1"]
+_V1BETA1 = group_api("v1beta1", 37)
+GROUP = podgroup.SHAPES[_V1BETA1]
+WORKLOAD = workload.SHAPES[_V1BETA1]
 
 
 def _nested(struct: Any, name: str) -> type[msgspec.Struct] | None:
@@ -42,25 +46,45 @@ def _compare(shape: StructSchema, struct: type[msgspec.Struct], path: str) -> li
     return differing
 
 
-@pytest.mark.parametrize(
-    "api_version, kind",
-    [
-        (f"scheduling.k8s.io/{version}", kind)
-        for kind in ("PodGroup", "Workload")
-        for version in ("v1alpha2", "v1alpha3", "v1beta1")
-    ]
-    + [
-        ("scheduling.k8s.io/v1", "PriorityClass"),
-        ("scheduling.k8s.io/v1alpha3", "CompositePodGroup"),
-        ("scheduling.podium.dev/v1beta1", "CompositePodGroup"),
-    ],
-)
-def test_tables_and_reads_know_the_same_fields(api_version: str, kind: str) -> None:
+_TABLES = {
+    "PodGroup": podgroup.SHAPES,
+    "Workload": workload.SHAPES,
+    "CompositePodGroup": compositegroup.SHAPES,
+}
+_SERVED: dict[str, tuple[str, str, GroupApi]] = {
+    f"{minor.name} {version} {kind}": (f"{NATIVE_GROUP}/{version}", kind, minor.apis[version])
+    for minor in GROUP_MINORS.values()
+    for kind, served in minor.kinds.items()
+    for version in served.versions
+}
+_OF_PODIUM = {
+    f"Podium {minor.name} {version} {kind}": (
+        f"{PODIUM_GROUP}/{version}",
+        kind,
+        group_api(version, minor.number),
+    )
+    for minor in GROUP_MINORS.values()
+    for version in ("v1alpha2", "v1beta1")
+    for kind in _TABLES
+    if (version, kind) != ("v1alpha2", "CompositePodGroup")
+}
+_READ = _SERVED | _OF_PODIUM
+
+
+@pytest.mark.parametrize(("api_version", "kind", "api"), _READ.values(), ids=list(_READ))
+def test_tables_and_reads_know_the_same_fields(api_version: str, kind: str, api: GroupApi) -> None:
     """A field that is missing on one side would be pruned by mistake, or never validated."""
-    shape = KINDS[kind].shape(api_version.rpartition("/")[2])
-    differing = _compare(shape, MANIFEST_READS[api_version, kind].type, kind)
-    # An owner reference has one field that no reader needs.
-    assert differing == [name for name in differing if name.endswith("blockOwnerDeletion")]
+    assert _unread(_TABLES[kind][api], MANIFEST_READS[api_version, kind].type, kind) == []
+
+
+def test_the_table_of_classes_has_the_fields_of_their_read() -> None:
+    read = MANIFEST_READS["scheduling.k8s.io/v1", "PriorityClass"]
+    assert _unread(priorityclass.SHAPE, read.type, "PriorityClass") == []
+
+
+def _unread(shape: StructSchema, struct: type[msgspec.Struct], kind: str) -> list[str]:
+    """Return the differing fields, but for the one of an owner reference that no reader needs."""
+    return [name for name in _compare(shape, struct, kind) if not name.endswith("blockOwnerDeletion")]
 
 
 def test_canonical_form_has_what_go_writes() -> None:
@@ -89,7 +113,7 @@ def test_canonical_form_has_what_go_writes() -> None:
 
 def test_template_writes_null_constraints() -> None:
     """Upstream's template has a pointer without omitempty."""
-    decoded = decode(workload.SHAPES["v1beta1"], workload_of({"podGroupTemplates": [None]}), [])
+    decoded = decode(WORKLOAD, workload_of({"podGroupTemplates": [None]}), [])
     assert decoded["spec"]["podGroupTemplates"] == [
         {"name": "", "schedulingPolicy": {}, "schedulingConstraints": None}
     ]
@@ -116,7 +140,7 @@ def test_unknown_fields_are_named_in_the_documents_order() -> None:
         "spec": {"podGroupTemplates": [template(), {"name": "t", "y": {}}], "a": 1},
         "metadata": {"ownerReferences": [{"z": 1}]},
     }
-    decode(workload.SHAPES["v1beta1"], document, unknown)
+    decode(WORKLOAD, document, unknown)
     assert unknown == ["b", "spec.podGroupTemplates[1].y", "spec.a", "metadata.ownerReferences[0].z"]
 
 
@@ -148,13 +172,13 @@ def test_unknown_fields_are_named_in_the_documents_order() -> None:
             into("string", "ObjectMeta.metadata.finalizers", "[]string"),
         ),
         (
-            workload.SHAPES["v1beta1"],
+            WORKLOAD,
             {"spec": {"podGroupTemplates": [{}, {"name": True}]}},
             "spec.podGroupTemplates[1].name",
             into("bool", "PodGroupTemplate.spec.podGroupTemplates.name", "string"),
         ),
         (
-            workload.SHAPES["v1beta1"],
+            WORKLOAD,
             {"spec": {"podGroupTemplates": ["x"]}},
             "spec.podGroupTemplates",
             into("string", "WorkloadSpec.spec.podGroupTemplates", "v1beta1.PodGroupTemplate"),

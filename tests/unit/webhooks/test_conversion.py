@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.convert.objects import objects
+from tests.support.convert import objects
 from tests.support.rules.strategies import anything
 
 from podium.api.convert import KEPT, convert

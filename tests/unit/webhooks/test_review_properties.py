@@ -36,8 +36,8 @@ from tests.support.rules.strategies import (
 )
 from tests.support.webhooks.reviews import MANAGED, PODIUM, ask, asked
 
-from podium.rules.admission import KINDS, review
-from podium.rules.context import Operation, Profile, Request
+from podium.rules.admission import KINDS, reference, review
+from podium.rules.context import Operation, Profile, Request, RuleContext
 from podium.rules.decoding import decode as canonical
 from podium.rules.webhook import NO_OPINION, AdmissionPhase, review_phase
 from podium.webhooks.envelope import ReviewError
@@ -102,7 +102,7 @@ def test_any_object_gets_an_answer(
     rest=half_known,
     phase=phases,
 )
-def test_judge_takes_any_document(apiVersion: Any, kind: Any, rest: Document, phase: AdmissionPhase) -> None:  # noqa: N803 - the name of the field
+def test_any_document_is_answered(apiVersion: Any, kind: Any, rest: Document, phase: AdmissionPhase) -> None:  # noqa: N803 - the name of the field
     """That includes documents that decode would refuse."""
     document = {**rest, "apiVersion": apiVersion, "kind": kind}
     for operation, old in ((Operation.CREATE, None), (Operation.UPDATE, None), (Operation.UPDATE, document)):
@@ -169,7 +169,8 @@ def ours(draw: st.DrawFn) -> Document:
 @given(document=ours(), by=by_podium, default=st.booleans())
 def test_both_phases_say_together_what_admit_says(document: Document, by: Profile, default: bool) -> None:
     """`podium admit` answers for the whole server: the same verdict, and the same object is stored."""
-    whole = review(Request(operation=Operation.CREATE, object=document), WORLDS[default], by)
+    request = Request(operation=Operation.CREATE, object=document)
+    whole = review(request, WORLDS[default], by)
     # The schema refuses undecodable objects, between the two phases.
     assume(whole.code != 400)
     first = ask(AdmissionPhase.MUTATE, document, view=WORLDS[default], by=by)
@@ -183,7 +184,8 @@ def test_both_phases_say_together_what_admit_says(document: Document, by: Profil
     assert second.verdict.warnings == [text for text in whole.warnings if "unknown field" not in text]
     assert whole.admitted is not None
     rules = KINDS[document["kind"]]
-    spec = canonical(rules.shape(document["apiVersion"].rpartition("/")[2]), first.patched, [])["spec"]
+    context = RuleContext(request, WORLDS[default], by, reference(document, rules), rules.PLURAL)
+    spec = canonical(rules.shape(context), first.patched, [])["spec"]
     assert _without_nulls(spec) == whole.admitted["spec"]
 
 

@@ -1,8 +1,9 @@
 """Replicas that share a store, interleaved at every await, stopped, killed and restarted at any of them.
 
-Each replica is the real Keeper over the real rotation; the store, the API server and the clock are a model.
-The one invariant concerns any certificate that a replica presents and that has not expired. A CA in every
-bundle that an API server may hold signed it, which is any bundle published within the last grace period.
+Each replica is the real CertificateRotator over the real rotation; the store, the API server and the clock
+are a model. The one invariant concerns any certificate that a replica presents and that has not expired. A
+CA in every bundle that an API server may hold signed it, which is any bundle published within the last grace
+period.
 """
 
 import contextlib
@@ -17,9 +18,9 @@ from hypothesis import strategies as st
 
 from podium.errors import PodiumError
 from podium.webhooks import certificates
-from podium.webhooks.keeper import Keeper
+from podium.webhooks.renewal import CertificateRotator
 from podium.webhooks.rotation import Periods, ReplicaReport, Stored
-from podium.webhooks.stores import Found
+from podium.webhooks.stores import StoreContent
 from podium.webhooks.tls import Serving
 
 _START = datetime(2026, 11, 21, tzinfo=UTC)
@@ -81,9 +82,9 @@ class _Store:
     def __init__(self, world: _World) -> None:
         self._world = world
 
-    async def read(self) -> Found:
+    async def read(self) -> StoreContent:
         await _Pause()
-        found = Found(self._world.stored, str(self._world.version))
+        found = StoreContent(self._world.stored, str(self._world.version))
         await _Pause()
         return found
 
@@ -136,7 +137,7 @@ class _Node:
         self.port = port
         self.serving = Serving(_NAMES)
         self._world = world
-        self._keeper = Keeper(
+        self._rotator = CertificateRotator(
             _Store(world),
             self.serving,
             _Publisher(world),
@@ -161,10 +162,10 @@ class _Node:
 
     def _run(self) -> Coroutine[Any, Any, None]:
         async def program() -> None:
-            await self._keeper.load_pair()
+            await self._rotator.load_pair()
             while True:
                 with contextlib.suppress(PodiumError):
-                    await self._keeper.turn()
+                    await self._rotator.turn()
                 await _Pause()
 
         return program()

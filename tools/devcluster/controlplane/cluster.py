@@ -40,7 +40,7 @@ _GRACE_SECONDS = 10.0
 class WantedCluster(NamedTuple):
     """The options of `up`; None keeps the present value, or means the default for a new cluster.
 
-    `kubernetes` is the minor of one of RELEASES.
+    `kubernetes` is the minor of one of BUILDABLE.
     """
 
     kubernetes: str | None = None
@@ -61,7 +61,7 @@ class ProcessRow(NamedTuple):
 
 
 def up(
-    folder: Path, wanted: WantedCluster, environ: Mapping[str, str], progress: IO[str]
+    folder: Path, requested: WantedCluster, environ: Mapping[str, str], progress: IO[str]
 ) -> tuple[ControlPlaneState, bool]:
     """Start the idle components of the cluster in `folder`, building it if necessary, until it is ready.
 
@@ -74,15 +74,15 @@ def up(
         state = load(folder)
         is_new = state is None
         if state is None:
-            state = ControlPlaneState(_new_settings(folder.name, wanted))
-        check_same(state.settings, wanted)
-        idle = [name for name in names(controllers=wanted.controllers) if not state.runs(name)]
+            state = ControlPlaneState(_new_settings(folder.name, requested))
+        check_same(state.settings, requested)
+        idle = [name for name in names(controllers=requested.controllers) if not state.runs(name)]
         if idle:
             paths = programs.find(state.settings.release, idle, environ, progress)
             print(f"starting Kubernetes {state.settings.release.version}", file=progress, flush=True)
             _start(folder, state, paths)
-        count = DEFAULT_NODES if wanted.nodes is None and is_new else wanted.nodes or 0
-        if wanted.controllers:
+        count = DEFAULT_NODES if requested.nodes is None and is_new else requested.nodes or 0
+        if requested.controllers:
             _add_nodes(folder, state, count)
     return state, bool(idle)
 
@@ -114,18 +114,18 @@ def status(state: ControlPlaneState, now: float) -> list[ProcessRow]:
     ]
 
 
-def check_same(settings: ClusterSettings, wanted: WantedCluster) -> None:
+def check_same(settings: ClusterSettings, requested: WantedCluster) -> None:
     """Raise PodiumError if the existing cluster cannot be the wanted one."""
     asked = (
-        ("Kubernetes", settings.kubernetes, wanted.kubernetes),
-        ("real nodes", settings.real_nodes, wanted.real_nodes),
-        ("the Workload API", settings.workload_api, wanted.workload_api),
-        ("controllers", settings.controllers, wanted.controllers),
+        ("Kubernetes", settings.kubernetes, requested.kubernetes),
+        ("real nodes", settings.real_nodes, requested.real_nodes),
+        ("the Workload API", settings.workload_api, requested.workload_api),
+        ("controllers", settings.controllers, requested.controllers),
     )
-    for what, has, want in asked:
+    for label, has, want in asked:
         if want is not None and want != has:
             raise PodiumError(
-                f"cluster {settings.name} was started with {what} {_word(has)}, not {_word(want)}:"
+                f"cluster {settings.name} was started with {label} {_word(has)}, not {_word(want)}:"
                 f" `make cluster-down NAME={settings.name}` first, or choose another name"
             )
 
@@ -141,14 +141,14 @@ def locked(folder: Path, progress: IO[str]) -> contextlib.AbstractContextManager
     return alone(folder.with_name(f".{folder.name}.lock"), lambda: print(waiting, file=progress, flush=True))
 
 
-def _new_settings(name: str, wanted: WantedCluster) -> ClusterSettings:
+def _new_settings(name: str, requested: WantedCluster) -> ClusterSettings:
     return ClusterSettings(
         name=name,
-        kubernetes=wanted.kubernetes or NEWEST.minor,
-        workload_api=wanted.workload_api is not False,
-        controllers=wanted.controllers,
+        kubernetes=requested.kubernetes or NEWEST.minor,
+        workload_api=requested.workload_api is not False,
+        controllers=requested.controllers,
         ports={},
-        apiserver=wanted.apiserver,
+        apiserver=requested.apiserver,
     )
 
 

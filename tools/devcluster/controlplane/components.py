@@ -8,7 +8,7 @@ on a port; the other programs listen on 127.0.0.1.
 from pathlib import Path
 
 import msgspec
-from tools.devcluster.controlplane.releases import RELEASES, Release
+from tools.devcluster.controlplane.releases import BUILDABLE, Release
 
 # The configuration of kwok.
 STAGES = Path(__file__).with_name("kwok") / "stages.yaml"
@@ -46,7 +46,7 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def release(self) -> Release:
         """Return the release of the minor."""
-        return RELEASES[self.kubernetes]
+        return BUILDABLE[self.kubernetes]
 
 
 def names(*, controllers: bool) -> tuple[str, ...]:

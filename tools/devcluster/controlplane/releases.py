@@ -1,10 +1,13 @@
 """The Kubernetes releases from which a control plane can be built, and their Workload API settings.
 
-The API moved and its feature gates were merged between the two minors. Everything that depends on the release
-is therefore one row here, and no other module compares versions.
+They are those of the files of the minors (`podium.minors`), so a new minor is a file there and a folder here.
 """
 
 from typing import NamedTuple
+
+from podium.api.groups import NATIVE_GROUP
+from podium.api.minors import GROUP_MINORS
+from podium.minors.minor import Minor
 
 
 class Release(NamedTuple):
@@ -16,22 +19,12 @@ class Release(NamedTuple):
     workload_versions: tuple[str, ...]  # The group/version of every API that is off by default.
 
 
-RELEASES = {
-    release.minor: release
-    for release in (
-        Release(
-            "1.36",
-            "1.36.3",
-            # WorkloadAwarePreemption needs GangScheduling, which needs GenericWorkload.
-            ("GenericWorkload", "GangScheduling", "WorkloadAwarePreemption"),
-            ("scheduling.k8s.io/v1alpha2",),
-        ),
-        Release(
-            "1.37",
-            "1.37.0",
-            ("GenericWorkload",),
-            ("scheduling.k8s.io/v1alpha3", "scheduling.k8s.io/v1beta1"),
-        ),
-    )
-}
-NEWEST = RELEASES["1.37"]
+def _release(minor: Minor) -> Release:
+    versions = sorted({f"{NATIVE_GROUP}/{version}" for version in minor.apis})
+    return Release(minor.name, minor.release, minor.workload_gates, tuple(versions))
+
+
+BUILDABLE = {minor.name: _release(minor) for minor in GROUP_MINORS.values()}
+# A minor without a release starts by name only.
+RELEASES = {minor.name: BUILDABLE[minor.name] for minor in GROUP_MINORS.values() if not minor.prerelease}
+NEWEST = RELEASES[max(RELEASES)]

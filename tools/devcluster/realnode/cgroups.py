@@ -43,17 +43,17 @@ def hierarchies(mountinfo: str) -> list[Hierarchy]:
     A machine with both ("hybrid") has its controllers in version 1. By proc(5), field 5 is the mount point,
     and after the dash come the type, the source and the options of the file system.
     """
-    found: dict[str, list[Hierarchy]] = {"cgroup": [], "cgroup2": []}
+    by_type: dict[str, list[Hierarchy]] = {"cgroup": [], "cgroup2": []}
     for text in mountinfo.splitlines():
         mount, _, kind = text.partition(" - ")
         fields, (file_system, _, options) = mount.split(), kind.split(" ", 2)
-        if file_system in found:
-            found[file_system].append(Hierarchy(Path(fields[4]), _controllers(file_system, options)))
-    chosen = found["cgroup"] or found["cgroup2"]
+        if file_system in by_type:
+            by_type[file_system].append(Hierarchy(Path(fields[4]), _controllers(file_system, options)))
+    chosen = by_type["cgroup"] or by_type["cgroup2"]
     if not chosen:
         raise PodiumError(f"no cgroups are mounted at {ROOT}: nodes need them for their pods")
     # A hierarchy that is mounted twice is one.
-    return list({each.options: each for each in reversed(chosen)}.values())[::-1]
+    return list({hierarchy.options: hierarchy for hierarchy in reversed(chosen)}.values())[::-1]
 
 
 def mounted() -> list[Hierarchy]:
@@ -67,7 +67,7 @@ def check(every: Iterable[Hierarchy]) -> None:
     By cgroups(7), a cgroup with processes gives none, except the root, which alone has no cgroup.type. A
     container sees another cgroup as its root.
     """
-    for folder in (each.folder for each in every if each.unified):
+    for folder in (hierarchy.folder for hierarchy in every if hierarchy.unified):
         offered = (folder / "cgroup.controllers").read_text(encoding="ascii").split()
         absent = [name for name in _NEEDED if name not in offered]
         if absent:
@@ -83,33 +83,33 @@ def check(every: Iterable[Hierarchy]) -> None:
 def _controllers(file_system: str, options: str) -> str:
     """Return what identifies a hierarchy of version 1 among the options of its mount."""
     named = {"rw", "ro", "xattr", "clone_children", "noprefix"}
-    kept = (each for each in options.split(",") if each not in named and "release_agent" not in each)
+    kept = (option for option in options.split(",") if option not in named and "release_agent" not in option)
     return ",".join(kept) if file_system == "cgroup" else ""
 
 
 def folders(every: Iterable[Hierarchy], cluster: str, part: str) -> list[Path]:
     """Return the folder of a part of a cluster, WORLD or a node, in every hierarchy."""
-    return [each.folder / cluster / part for each in every]
+    return [hierarchy.folder / cluster / part for hierarchy in every]
 
 
 def homes(every: Iterable[Hierarchy], cluster: str, part: str) -> list[Path]:
     """Return the folders that the part's own programs are in."""
     inner = "" if part == WORLD else _INIT
-    return [each.folder / cluster / part / (inner if each.unified else "") for each in every]
+    return [hierarchy.folder / cluster / part / (inner if hierarchy.unified else "") for hierarchy in every]
 
 
 def create(every: Sequence[Hierarchy], cluster: str, part: str) -> list[str]:
     """Return the shell commands that make the cgroups of a part."""
     made = [
         command
-        for each in every
+        for hierarchy in every
         for parent, folder in (
-            (each.folder, each.folder / cluster),
-            (each.folder / cluster, each.folder / cluster / part),
+            (hierarchy.folder, hierarchy.folder / cluster),
+            (hierarchy.folder / cluster, hierarchy.folder / cluster / part),
         )
-        for command in (line("mkdir", "-p", str(folder)), *_inherit(each, parent, folder))
+        for command in (line("mkdir", "-p", str(folder)), *_inherit(hierarchy, parent, folder))
     ]
-    return [*made, *(line("mkdir", "-p", str(each)) for each in homes(every, cluster, part))]
+    return [*made, *(line("mkdir", "-p", str(home)) for home in homes(every, cluster, part))]
 
 
 def _inherit(hierarchy: Hierarchy, parent: Path, folder: Path) -> list[str]:
@@ -126,9 +126,9 @@ def _inherit(hierarchy: Hierarchy, parent: Path, folder: Path) -> list[str]:
 def delegate(every: Iterable[Hierarchy], cluster: str, part: str) -> list[str]:
     """Return the commands, when the part's first process runs, that let kubelet make cgroups beside it."""
     commands = []
-    for each in every:
-        if each.unified and part != WORLD:
-            folder = each.folder / cluster / part
+    for hierarchy in every:
+        if hierarchy.unified and part != WORLD:
+            folder = hierarchy.folder / cluster / part
             commands += [
                 f"for pid in $(cat {folder}/cgroup.procs)",
                 f"do echo $pid > {folder}/{_INIT}/cgroup.procs",
@@ -140,19 +140,19 @@ def delegate(every: Iterable[Hierarchy], cluster: str, part: str) -> list[str]:
 
 def _enable(folder: Path) -> str:
     """Return the command that gives the children of a cgroup of version 2 all controllers that it has."""
-    wanted = f"$(sed 's/[^ ]*/+&/g' {folder}/cgroup.controllers)"
-    return f'echo "{wanted}" > {folder}/cgroup.subtree_control'
+    controllers = f"$(sed 's/[^ ]*/+&/g' {folder}/cgroup.controllers)"
+    return f'echo "{controllers}" > {folder}/cgroup.subtree_control'
 
 
 def mounts(every: Sequence[Hierarchy], root: str) -> list[str]:
     """Return the commands that mount the hierarchies below `root`, in a node's cgroup namespace."""
-    if all(each.unified for each in every):
+    if all(hierarchy.unified for hierarchy in every):
         return [line("mount", "-t", "cgroup2", "cgroup2", root)]
     commands = [line("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", root)]
-    for each in every:
-        folder = f"{root}/{each.folder.name}"
+    for hierarchy in every:
+        folder = f"{root}/{hierarchy.folder.name}"
         # `none` is for a hierarchy that has a name and no controller.
-        options = f"none,{each.options}" if each.options.startswith("name=") else each.options
+        options = f"none,{hierarchy.options}" if hierarchy.options.startswith("name=") else hierarchy.options
         commands += [line("mkdir", folder), line("mount", "-t", "cgroup", "-o", options, "cgroup", folder)]
     return commands
 
@@ -168,19 +168,21 @@ _ENTER = 'while [ "$1" != -- ]; do echo 0 > "$1/cgroup.procs" || exit; shift; do
 
 def members(every: Iterable[Hierarchy], cluster: str) -> set[int]:
     """Return the processes in the cgroups of a cluster, at any depth."""
-    found: set[int] = set()
-    for each in every:
-        for folder, _, _ in os.walk(each.folder / cluster):
+    processes: set[int] = set()
+    for hierarchy in every:
+        for folder, _, _ in os.walk(hierarchy.folder / cluster):
             with contextlib.suppress(OSError):  # removed meanwhile
-                found.update(map(int, (Path(folder) / "cgroup.procs").read_text(encoding="ascii").split()))
-    return found
+                processes.update(
+                    map(int, (Path(folder) / "cgroup.procs").read_text(encoding="ascii").split())
+                )
+    return processes
 
 
 def remove(every: Iterable[Hierarchy], cluster: str) -> bool:
     """Remove the cgroups of a cluster, the deepest first; return whether none is left."""
     removed = True
-    for each in every:
-        for folder, _, _ in os.walk(each.folder / cluster, topdown=False):
+    for hierarchy in every:
+        for folder, _, _ in os.walk(hierarchy.folder / cluster, topdown=False):
             try:
                 Path(folder).rmdir()
             except FileNotFoundError:

@@ -52,7 +52,7 @@ _ALL = ("mount", "net", "pid", "uts", "ipc", "cgroup")
 
 
 def up(
-    folder: Path, wanted: WantedCluster, environ: Mapping[str, str], progress: IO[str]
+    folder: Path, requested: WantedCluster, environ: Mapping[str, str], progress: IO[str]
 ) -> tuple[ControlPlaneState, bool]:
     """Start the cluster in `folder` until its nodes are ready; return it, and whether it was started.
 
@@ -66,10 +66,10 @@ def up(
         state = load(folder)
         if state is not None:
             is_fake = not state.settings.real_nodes
-            check_same(state.settings, wanted._replace(real_nodes=DEFAULT_NODES) if is_fake else wanted)
+            check_same(state.settings, requested._replace(real_nodes=DEFAULT_NODES) if is_fake else requested)
             _check_whole(state)
             return state, False
-        settings = new_settings(folder.name, wanted)
+        settings = new_settings(folder.name, requested)
         release = settings.release
         control_plane = controlplane_programs.find(release, _CONTROL_PLANE, environ, progress)
         node_programs = programs.find(release, environ, progress)
@@ -103,16 +103,16 @@ def is_real(folder: Path) -> bool:
     return state is not None and state.settings.real_nodes > 0
 
 
-def new_settings(name: str, wanted: WantedCluster) -> ClusterSettings:
+def new_settings(name: str, requested: WantedCluster) -> ClusterSettings:
     """Return the properties of a new cluster, whose API server has no port yet."""
     return ClusterSettings(
         name=name,
-        kubernetes=wanted.kubernetes or NEWEST.minor,
-        workload_api=wanted.workload_api is not False,
+        kubernetes=requested.kubernetes or NEWEST.minor,
+        workload_api=requested.workload_api is not False,
         controllers=True,
         ports={},
-        real_nodes=wanted.real_nodes or DEFAULT_NODES,
-        apiserver=(*identities.APISERVER, *wanted.apiserver),
+        real_nodes=requested.real_nodes or DEFAULT_NODES,
+        apiserver=(*identities.APISERVER, *requested.apiserver),
     )
 
 

@@ -105,7 +105,7 @@ def command(
         "--variant=essential",
         f"--include={','.join(packages)}",
         '--aptopt=APT::Install-Recommends "false"',
-        *(f"--dpkgopt=path-exclude=/usr/share/{each}/*" for each in _UNUSED),
+        *(f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in _UNUSED),
         f"--keyring={source.keyring}",
         f"--components={source.components}",
         source.suite,

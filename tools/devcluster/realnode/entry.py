@@ -21,13 +21,13 @@ def holder(state: ControlPlaneState, part: str) -> Process:
 
     Raises PodiumError if it does not run.
     """
-    found = state.components.get(part)
-    if found is None or not alive(found.process):
+    component = state.components.get(part)
+    if component is None or not alive(component.process):
         name = state.settings.name
         raise PodiumError(
             f"cluster {name} does not run: {part} has ended. Run `make cluster-down NAME={name}` first"
         )
-    return found.process
+    return component.process
 
 
 def network_command(folder: Path, state: ControlPlaneState) -> tuple[list[str], dict[str, str]]:

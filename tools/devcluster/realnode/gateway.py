@@ -51,7 +51,7 @@ async def _serve(listener: socket.socket, port: int) -> None:
 
 
 async def _first(*copies: Coroutine[Any, Any, None]) -> None:
-    tasks = [asyncio.create_task(each) for each in copies]
+    tasks = [asyncio.create_task(copy) for copy in copies]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:

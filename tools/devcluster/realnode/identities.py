@@ -160,7 +160,7 @@ def _leaf(ca: Issued, name: str, groups: Iterable[str], subjects: Iterable[str],
         (_usage(ca=False), True),
         (x509.ExtendedKeyUsage(purposes), False),
     ]
-    if names := [_alternative(each) for each in subjects]:
+    if names := [_alternative(subject) for subject in subjects]:
         extensions.append((x509.SubjectAlternativeName(names), False))
     signer = _Signer(ca.certificate.subject, ca.key)
     return Issued(_signed(key, _x509_name(name, groups), signer, now, extensions), key)

@@ -67,7 +67,7 @@ def mounts(cache: Path, sources: dict[str, Path], node: Path) -> list[str]:
     bound = {**sources, "images": cache / "images", "var/lib/containers": cache / "buildah"}
     return [
         line("mount", "-t", "tmpfs", "tmpfs", str(place)),
-        line("mkdir", *(str(place / each) for each in ("upper", "work", "root"))),
+        line("mkdir", *(str(place / folder) for folder in ("upper", "work", "root"))),
         line(
             *("mount", "-t", "overlay", "overlay", "-o"),
             f"lowerdir={node},upperdir={place}/upper,workdir={place}/work",

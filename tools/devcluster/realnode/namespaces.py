@@ -59,16 +59,16 @@ def holder(started: Process, log: Path) -> Process:
     It is the last of the chain of children below `started`. Raises PodiumError with the log if it does not
     appear.
     """
-    found: list[int] = []
+    last: list[int] = []
 
     def settled() -> bool:
-        found[:] = [_last_child(started.pid)]
-        return _name(found[0]) == _HOLDER or not alive(started)
+        last[:] = [_last_child(started.pid)]
+        return _name(last[0]) == _HOLDER or not alive(started)
 
-    if not wait_until(settled, seconds=_START_SECONDS) or _name(found[0]) != _HOLDER:
+    if not wait_until(settled, seconds=_START_SECONDS) or _name(last[0]) != _HOLDER:
         words = " ".join(log.read_text(encoding="utf-8", errors="replace").split())
         raise PodiumError(f"namespaces cannot be made: {words or 'no message'}")
-    return Process(found[0], start_time(found[0]) or "")
+    return Process(last[0], start_time(last[0]) or "")
 
 
 def _last_child(pid: int) -> int:

@@ -59,13 +59,13 @@ def port(node: int) -> str:
 
 def node(index: int, nodes: int) -> list[str]:
     """Return the commands for a further node's own namespace, when it has its cable."""
-    others = (each for each in range(1, nodes) if each != index)
+    others = (other for other in range(1, nodes) if other != index)
     return [
         line("ip", "link", "set", "lo", "up"),
         line("ip", "address", "add", f"{address(index)}/24", "dev", "eth0"),
         line("ip", "link", "set", "eth0", "up"),
         line("ip", "route", "add", "default", "via", GATEWAY),
-        *(line("ip", "route", "add", pods(each), "via", address(each)) for each in others),
+        *(line("ip", "route", "add", pods(other), "via", address(other)) for other in others),
         _FORWARD,
     ]
 

@@ -86,14 +86,14 @@ def mounts(folder: Path, programs: Programs, mounted: list[Hierarchy]) -> list[s
             line("mount", "--bind", str(source), f"{root}/{target}"),
         ]
 
-    made = [folder / each for each in ("root", UPPER, "work", *_STORED)]
+    made = [folder / name for name in ("root", UPPER, "work", *_STORED)]
     layers = f"lowerdir={programs.root},upperdir={folder / UPPER},workdir={folder / 'work'}"
     return [
         line("mkdir", "-p", *map(str, made)),
         line("mount", "-t", "overlay", "overlay", "-o", layers, str(root)),
         *bind(programs.kubernetes, "podium/kubernetes"),
         *bind(programs.containerd, "podium/containerd"),
-        *(each for name, target in _STORED.items() for each in bind(folder / name, target)),
+        *(command for name, target in _STORED.items() for command in bind(folder / name, target)),
         line("mount", "-t", "proc", "proc", f"{root}/proc"),
         *(
             line("mount", "--bind", str(folder / _sysctl(name)), f"{root}/proc/sys/{name}")

@@ -8,7 +8,7 @@ tool podium/tools/neighbours/csi-directory
 require (
 	github.com/container-storage-interface/spec v1.13.0
 	google.golang.org/grpc v1.84.0
-	k8s.io/kubelet v0.37.0
+	k8s.io/kubelet v0.37.2
 )
 
 require (

@@ -105,9 +105,9 @@ class Bindings:
         """Return the route to serve."""
         return {PATH: Route("POST", self._review, JSON, BODY_BYTES, keeps_body=False, budget=BINDINGS)}
 
-    def _review(self, ask: HTTPRequest) -> HTTPResponse | Awaitable[HTTPResponse]:
+    def _review(self, request: HTTPRequest) -> HTTPResponse | Awaitable[HTTPResponse]:
         try:
-            return self._read(decode(ask.body), ask.deadline)
+            return self._read(decode(request.body), request.deadline)
         except ReviewError as error:
             return self._unreadable(error)
 

@@ -86,13 +86,13 @@ def _character(character: str) -> str:
 def _set(bracket: str) -> str:
     """Return the same set with all its characters; an empty set matches nothing."""
     # Sorting puts the hyphen first, where it does not form a range.
-    found = "".join(sorted(each for each in _ALPHABET if fnmatchcase(each, bracket)))
-    return f"[{found}]" if found else r"[^\s\S]"
+    characters = "".join(sorted(character for character in _ALPHABET if fnmatchcase(character, bracket)))
+    return f"[{characters}]" if characters else r"[^\s\S]"
 
 
 def allowance(allow: Sequence[Allowance]) -> str:
     """Return CEL for the index of the allowance for the request's namespace, or their number if none."""
-    chain = (f"{matches('request.namespace', each.namespaces)} ? {index}" for index, each in enumerate(allow))
+    chain = (f"{matches('request.namespace', item.namespaces)} ? {index}" for index, item in enumerate(allow))
     return " : ".join((*chain, str(len(allow))))
 
 
@@ -104,7 +104,7 @@ def may_use(patterns: Sequence[str]) -> str:
 def classes_allowed(allow: Sequence[Allowance]) -> str:
     """Return CEL that tests whether a pod's class is allowed in its namespace."""
     chain = []
-    for each in allow:
-        allowed = "true" if each.pods is None else f"({may_use(each.pods)})"
-        chain.append(f"{matches('request.namespace', each.namespaces)} ? {allowed}")
+    for item in allow:
+        allowed = "true" if item.pods is None else f"({may_use(item.pods)})"
+        chain.append(f"{matches('request.namespace', item.namespaces)} ? {allowed}")
     return " : ".join((*chain, "true"))

@@ -112,14 +112,14 @@ def issuer(certificate: bytes, bundle: bytes) -> Facts | None:
     Raises PodiumError if either text is not a PEM certificate.
     """
     chain, authorities = _certificates(certificate), _certificates(bundle)
-    signers = (ca for each in chain for ca in authorities if _signed(each, ca))
-    found = next(signers, None)
-    return None if found is None else _facts(found)
+    signers = (ca for link in chain for ca in authorities if _signed(link, ca))
+    signer = next(signers, None)
+    return None if signer is None else _facts(signer)
 
 
 def lasts(bundle: bytes) -> datetime:
     """Return the time at which the last CA of a bundle expires. Raises PodiumError for an invalid bundle."""
-    return max(each.not_valid_after_utc for each in _certificates(bundle))
+    return max(ca.not_valid_after_utc for ca in _certificates(bundle))
 
 
 def valid(bundles: Iterable[bytes], now: datetime) -> bytes:
@@ -130,9 +130,9 @@ def valid(bundles: Iterable[bytes], now: datetime) -> bytes:
     kept: dict[bytes, None] = {}
     for bundle in bundles:
         with contextlib.suppress(PodiumError):
-            for each in _certificates(bundle):
-                if each.not_valid_before_utc <= now < each.not_valid_after_utc:
-                    kept[each.public_bytes(serialization.Encoding.PEM)] = None
+            for certificate in _certificates(bundle):
+                if certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc:
+                    kept[certificate.public_bytes(serialization.Encoding.PEM)] = None
     return b"".join(kept)
 
 
@@ -155,19 +155,19 @@ def verify_pair(pair: Pair, names: Iterable[str], now: datetime) -> Facts:
             )
         if now >= certificate.not_valid_after_utc:
             raise PodiumError(f"certificate {subject} expired at {certificate.not_valid_after_utc:%FT%TZ}")
-        issuers = [each for each in chain if each.subject == certificate.issuer]
-        if issuers and not any(_signed(certificate, each) for each in issuers):
+        issuers = [link for link in chain if link.subject == certificate.issuer]
+        if issuers and not any(_signed(certificate, link) for link in issuers):
             raise PodiumError(f"certificate {subject} is not signed by the issuer beside it")
-    found = facts(pair.certificate)
+    leaf_facts = facts(pair.certificate)
     if not _serves(first):
         raise PodiumError("the certificate is not for servers: its extended key usage lacks serverAuth")
-    missing = [name for name in names if not covers(found.names, name)]
+    missing = [name for name in names if not covers(leaf_facts.names, name)]
     if missing:
-        listed = ", ".join(found.names) or "none"
+        listed = ", ".join(leaf_facts.names) or "none"
         raise PodiumError(
             f"the certificate is not for {', '.join(missing)}: its subject alternative names: {listed}"
         )
-    return found
+    return leaf_facts
 
 
 def issued(certificate: bytes, ca: bytes) -> bool:

@@ -50,10 +50,10 @@ def _templates(spec: str, depth: int) -> str:
     here = f"{cel.elements(spec, 'podGroupTemplates')}.map(t, {_class('t')})"
     if not depth:
         return here
-    each = f"t{depth}"
-    within = f"([{_class(each)}] + {_templates(each, depth - 1)})"
+    variable = f"t{depth}"
+    within = f"([{_class(variable)}] + {_templates(variable, depth - 1)})"
     composites = cel.elements(spec, "compositePodGroupTemplates")
-    return f'{here} + {composites}.map({each}, {within}.join(",")).join(",").split(",")'
+    return f'{here} + {composites}.map({variable}, {within}.join(",")).join(",").split(",")'
 
 
 def policy(options: Options) -> list[dict[str, Any]]:
@@ -115,12 +115,12 @@ def _rules() -> list[dict[str, Any]]:
     return [
         {
             "apiGroups": [name],
-            "apiVersions": each,
+            "apiVersions": api_versions,
             "operations": how,
             "resources": plurals,
             "scope": "Namespaced",
         }
-        for name, each, how, plurals in matched
+        for name, api_versions, how, plurals in matched
     ]
 
 

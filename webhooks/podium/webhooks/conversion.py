@@ -130,10 +130,10 @@ def _objects(array: Raw) -> Iterator[Raw | memoryview]:
         except LongError as error:
             raise _FailedError(f"cannot convert: an object has {error}") from None
         return
-    for each in _listed.decode(array) or ():
-        if bytes(memoryview(each)[:1]) != b"{":
+    for raw in _listed.decode(array) or ():
+        if bytes(memoryview(raw)[:1]) != b"{":
             raise ReviewError("not a ConversionReview: an element of request.objects is not an object")
-        yield each
+        yield raw
 
 
 def _converted(given: Raw | memoryview, target: str) -> bytes:
@@ -177,7 +177,7 @@ def _opened(given: Raw | memoryview, header: _Header) -> dict[str, Any]:
 
     Raises LongError for an object whose parts need more memory than any that can be stored.
     """
-    known = sum(len(memoryview(each)) for each in (header.metadata, header.spec, header.status))
+    known = sum(len(memoryview(field)) for field in (header.metadata, header.spec, header.status))
     if len(memoryview(given)) - known > _SHORT or is_large(header.spec) or is_large(header.status):
         raise LongError(f"more than {MAX_DETAILS} values in spec or status")
     document: dict[str, Any] = dict(_parts.decode(given))
@@ -187,7 +187,7 @@ def _opened(given: Raw | memoryview, header: _Header) -> dict[str, Any]:
         document["metadata"] = None
         return document
     large = (metadata.annotations, metadata.labels, metadata.managedFields)
-    known = sum(len(memoryview(each)) for each in (*large, metadata.ownerReferences, metadata.finalizers))
+    known = sum(len(memoryview(field)) for field in (*large, metadata.ownerReferences, metadata.finalizers))
     if len(memoryview(header.metadata)) - known > _SHORT:
         raise LongError("more metadata than an object may have")
     if len(memoryview(metadata.annotations)) > _ANNOTATIONS_BYTES:
@@ -209,10 +209,10 @@ def _text(raw: Raw) -> str | None:
 def _name(metadata: Raw) -> str | None:
     """Return the name, or None if there is no text in its place."""
     try:
-        found = _names.decode(metadata)
+        named = _names.decode(metadata)
     except UNREADABLE:
         return None
-    return found.name if found is not None else None
+    return named.name if named is not None else None
 
 
 # Matches up to the next bracket outside of strings. Possessive, so there is no backtracking.
@@ -232,8 +232,8 @@ def slices(array: memoryview, longest: int) -> Iterator[memoryview]:
     reading, at an element of more than `longest` bytes.
     """
     depth = start = 0
-    for found in _BRACKET.finditer(array):
-        end = found.end()
+    for bracket in _BRACKET.finditer(array):
+        end = bracket.end()
         if depth > 1 and end - start > longest:
             raise LongError(f"more than {longest} bytes")
         if array[end - 1] in _OPEN:

@@ -123,7 +123,7 @@ class LiveView(Protocol):
         """Return when the state's revision differs from `revision`."""
 
 
-class _Question(NamedTuple):
+class _PendingReview(NamedTuple):
     review: Review
     deadline: float
     began: float
@@ -183,33 +183,33 @@ class Handlers:
         """Stop the thread for large conversions."""
         self._aside.shutdown(wait=False, cancel_futures=True)
 
-    def _admit(self, phase: AdmissionPhase, ask: HTTPRequest) -> HTTPResponse | Awaitable[HTTPResponse]:
+    def _admit(self, phase: AdmissionPhase, request: HTTPRequest) -> HTTPResponse | Awaitable[HTTPResponse]:
         if not self._cluster.synced:
             # An API server retries after this status; it would accept a denial as the answer.
             self._metrics.count_refusal("not synced")
             return text_response(503, "not synced yet", RETRY)
         try:
-            review = decode(ask.body, phase)
+            review = decode(request.body, phase)
         except LargeError as error:
             self._metrics.count_refusal("large object")
             return self._denied("large object", error.uid, "", f"{error}")
         except ReviewError as error:
             return self.unreadable(error)
-        question = _Question(review, ask.deadline, ask.began)
+        pending = _PendingReview(review, request.deadline, request.began)
         try:
             revision = self._cluster.state.revision
             verdict = self._review(review)
-            small = len(ask.body) <= PATIENT_BYTES
+            small = len(request.body) <= PATIENT_BYTES
             if verdict.awaits and small and self._room.enter(review.namespace):
-                return self._patiently(question, verdict, revision)
-            return self._reply(question, verdict)
+                return self._patiently(pending, verdict, revision)
+            return self._reply(pending, verdict)
         except Exception as error:  # noqa: BLE001 - the answer to a bug is a 500, not a denial
             return self._failed(review, error)
 
-    async def _patiently(self, question: _Question, verdict: Verdict, revision: int) -> HTTPResponse:
+    async def _patiently(self, pending: _PendingReview, verdict: Verdict, revision: int) -> HTTPResponse:
         """Judge again when the cluster has changed, until nothing is missing or the wait is over."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + min(self._patience, (question.deadline - loop.time()) / 2)
+        end = loop.time() + min(self._patience, (pending.deadline - loop.time()) / 2)
         pause = _FIRST_PAUSE_SECONDS
         try:
             while verdict.awaits and loop.time() < end:
@@ -219,22 +219,22 @@ class Handlers:
                 await asyncio.sleep(min(pause, end - loop.time()))
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
                 revision = self._cluster.state.revision
-                verdict = self._review(question.review)
-            return self._reply(question, verdict)
+                verdict = self._review(pending.review)
+            return self._reply(pending, verdict)
         except Exception as error:  # noqa: BLE001 - as above
-            return self._failed(question.review, error)
+            return self._failed(pending.review, error)
         finally:
-            self._room.leave(question.review.namespace)
+            self._room.leave(pending.review.namespace)
 
     def _review(self, review: Review) -> Verdict:
         if review.request is None:
             return NO_OPINION
         return review_phase(review.phase, review.request, self._cluster.state, self._profile())
 
-    def _reply(self, question: _Question, verdict: Verdict) -> HTTPResponse:
-        review = question.review
+    def _reply(self, pending: _PendingReview, verdict: Verdict) -> HTTPResponse:
+        review = pending.review
         body = encode(review, verdict)
-        self._metrics.judged(review, verdict, time.perf_counter() - question.began)
+        self._metrics.judged(review, verdict, time.perf_counter() - pending.began)
         log = self._log.info if verdict.findings else self._log.debug
         log(
             outcome(verdict),
@@ -251,33 +251,33 @@ class Handlers:
         )
         return HTTPResponse(200, body)
 
-    def _convert(self, ask: HTTPRequest) -> HTTPResponse | Awaitable[HTTPResponse]:
-        if len(ask.body) > _ASIDE_BYTES:
-            return self._convert_aside(ask)
+    def _convert(self, request: HTTPRequest) -> HTTPResponse | Awaitable[HTTPResponse]:
+        if len(request.body) > _ASIDE_BYTES:
+            return self._convert_aside(request)
         try:
-            return self._converted(convert_review(ask.body), ask)
+            return self._converted(convert_review(request.body), request)
         except ReviewError as error:
             return self.unreadable(error)
 
-    async def _convert_aside(self, ask: HTTPRequest) -> HTTPResponse:
+    async def _convert_aside(self, request: HTTPRequest) -> HTTPResponse:
         loop = asyncio.get_running_loop()
         try:
             return self._converted(
-                await loop.run_in_executor(self._aside, partial(convert_review, ask.body)), ask
+                await loop.run_in_executor(self._aside, partial(convert_review, request.body)), request
             )
         except ReviewError as error:
             return self.unreadable(error)
 
-    def _converted(self, body: bytearray, ask: HTTPRequest) -> HTTPResponse:
-        self._metrics.converted(time.perf_counter() - ask.began)
+    def _converted(self, body: bytearray, request: HTTPRequest) -> HTTPResponse:
+        self._metrics.converted(time.perf_counter() - request.began)
         return HTTPResponse(200, body)
 
     def _declined(self, why: str, beginning: bytes) -> HTTPResponse | None:
         """Return a denial of a refused request if the beginning of its body has the uid."""
-        found = peek_identity(beginning)
-        if found is None or why not in _MESSAGES:
+        identity = peek_identity(beginning)
+        if identity is None or why not in _MESSAGES:
             return None
-        return self._denied(why, found.uid, found.namespace, _MESSAGES[why])
+        return self._denied(why, identity.uid, identity.namespace, _MESSAGES[why])
 
     def _denied(self, why: str, uid: str, namespace: str, message: str) -> HTTPResponse:
         if (left_out := self._lines.admit_line(why)) is not None:
@@ -302,5 +302,5 @@ class Handlers:
 
 def _namespace(beginning: bytes) -> str:
     """Return the namespace, the owner of a review's bytes."""
-    found = peek_identity(beginning)
-    return found.namespace if found is not None else ""
+    identity = peek_identity(beginning)
+    return identity.namespace if identity is not None else ""

@@ -17,14 +17,14 @@ FILES = {
 }
 
 
-def documents(what: str, policy: Policy, service: tuple[str, str], options: Options) -> list[dict[str, Any]]:
+def documents(file: str, policy: Policy, service: tuple[str, str], options: Options) -> list[dict[str, Any]]:
     """Return the manifests of one of FILES, for webhooks behind a Service (namespace, name).
 
     They have no caBundle: the webhook or cert-manager writes it, and applying the manifests keeps it. The
     webhook configurations have no webhooks: the process registers them.
     """
     endpoint = Endpoint(service=service)
-    match what:
+    match file:
         case "crds":
             return [*definitions.crds(endpoint.client(CONVERT, None)), definitions.records()]
         case "webhooks":

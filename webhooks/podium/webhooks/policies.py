@@ -66,15 +66,16 @@ LABEL_FIXED = CelRule(
 
 def _class_allowed(policy: Policy, family: Family) -> CelRule:
     """Return a check for each allowance with restrictions; the first one for the namespace applies."""
-    what = "pods" if family is Family.PODS else "PodGroups"
+    plural = "pods" if family is Family.PODS else "PodGroups"
     checks = []
-    for index, each in enumerate(policy.allow):
-        patterns = each.pods if family is Family.PODS else each.groups
+    for index, entry in enumerate(policy.allow):
+        patterns = entry.pods if family is Family.PODS else entry.groups
         if patterns is not None:
             listed = cel.quote(f" (allowed: {', '.join(patterns) or 'none'})")
             holds = f"variables.ruling != {index} || {cel.may_use(patterns)}"
             message = (
-                f'"{what} in namespace " + request.namespace + " may not use class " + {cel.CLASS} + {listed}'
+                f'"{plural} in namespace " + request.namespace + " may not use class " + '
+                f"{cel.CLASS} + {listed}"
             )
             checks.append(Check(holds, message))
     return CelRule(podiumrules.CLASS_ALLOWED, {"ruling": cel.allowance(policy.allow)}, checks)

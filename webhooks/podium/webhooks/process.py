@@ -22,7 +22,7 @@ from structlog.typing import FilteringBoundLogger
 
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP, PodGroup, Workload
 from podium.api.meta import ObjectMeta
-from podium.api.minors import WORKLOAD_VERSIONS, minor_of, nearest
+from podium.api.minors import group_minor, minor_of
 from podium.api.reads import Kind
 from podium.cluster.state import Readable
 from podium.errors import PodiumError
@@ -34,6 +34,7 @@ from podium.rules.context import Profile
 from podium.rules.policy import Policy
 from podium.runtime import health, logs
 from podium.runtime import metrics as service_metrics
+from podium.runtime.garbage import short_collections
 from podium.runtime.listener import LOOPBACK, listen
 from podium.runtime.logs import LINES_A_MINUTE, Seldom
 from podium.runtime.messages import Limits
@@ -41,10 +42,10 @@ from podium.runtime.server import HTTPServer
 from podium.runtime.signals import Stop, stopping
 from podium.webhooks.bindings import Bindings
 from podium.webhooks.handlers import Handlers
-from podium.webhooks.keeper import Keeper, Watcher
 from podium.webhooks.metrics import WebhookMetrics
 from podium.webhooks.publisher import BundlePublisher
 from podium.webhooks.registration import Endpoint, Options
+from podium.webhooks.renewal import CertificateRotator, CertificateWatcher
 from podium.webhooks.rotation import USUAL, Periods
 from podium.webhooks.stores import FolderStore, SecretStore
 from podium.webhooks.tls import Serving
@@ -124,6 +125,7 @@ async def run(settings: WebhookSettings, log: FilteringBoundLogger) -> None:
     """Serve until asked to stop, and end in order. Raises PodiumError when the process cannot start."""
     async with AsyncExitStack() as stack:
         stop = stack.enter_context(stopping())
+        stack.enter_context(short_collections())
         connection = await stack.enter_async_context(connect(settings.kubeconfig, settings.context))
         process = _WebhookProcess(settings, connection, log)
         stack.push_async_callback(process.close)
@@ -175,25 +177,25 @@ class _WebhookProcess:
                 log_event=self._log_event,
                 deployment=settings.deployment,
             )
-        self._keeper: Keeper | Watcher | None = None
+        self._renewal: CertificateRotator | CertificateWatcher | None = None
 
-    async def start(self) -> Keeper | Watcher:
+    async def start(self) -> CertificateRotator | CertificateWatcher:
         """Listen, get a certificate, and log the ports. Raises PodiumError."""
         settings = self._settings
         await self._probes.start(settings.probes or listen(settings.bind, 0))
         await self._server.start(listen(settings.bind, settings.port))
-        keeper = self._new_keeper()
-        await keeper.load_pair()
-        self._keeper = keeper
+        renewal = self._new_renewal()
+        await renewal.load_pair()
+        self._renewal = renewal
         self._log.info("serving", port=self._server.port, metrics_port=self._probes.port)
-        return keeper
+        return renewal
 
-    async def serve(self, keeper: Keeper | Watcher, stop: Stop) -> None:
+    async def serve(self, renewal: CertificateRotator | CertificateWatcher, stop: Stop) -> None:
         """Answer until asked to stop, then drain; a second signal ends the draining."""
         cluster = asyncio.create_task(self._cluster.run())
-        keeping = asyncio.create_task(self._run_keeper(keeper))
+        renewing = asyncio.create_task(self._run_renewal(renewal))
         asked = asyncio.create_task(stop.asked.wait())
-        works = (cluster, keeping)
+        works = (cluster, renewing)
         try:
             await asyncio.wait((*works, asked), return_when=asyncio.FIRST_COMPLETED)
             # Neither task ends by itself: a process that cannot do its work must fail.
@@ -215,9 +217,9 @@ class _WebhookProcess:
         await self._probes.close()
         self._handlers.close()
 
-    async def _run_keeper(self, keeper: Keeper | Watcher) -> None:
+    async def _run_renewal(self, renewal: CertificateRotator | CertificateWatcher) -> None:
         await self._cluster.ready()
-        await keeper.run()
+        await renewal.run()
 
     async def _drain(self, stop: Stop) -> None:
         drain = asyncio.create_task(self._end())
@@ -252,26 +254,28 @@ class _WebhookProcess:
                 discovery is not None and discovery.serves(group, "PodGroup") for group in self._groups
             ),
             "the certificate has expired": expiry is not None and expiry > _now(),
-            "the webhooks are not registered": self._keeper is not None and self._keeper.registered,
+            "the webhooks are not registered": self._renewal is not None and self._renewal.registered,
             "draining": not self._server.draining,
         }
-        return self._cluster.waits() + [what for what, fine in missing.items() if not fine]
+        return self._cluster.waits() + [reason for reason, fine in missing.items() if not fine]
 
     def _expiries(self) -> Mapping[str, float]:
         expiry = self._serving.expiry
         return {} if expiry is None else {"serving": expiry.timestamp()}
 
-    def _new_keeper(self) -> Keeper | Watcher:
+    def _new_renewal(self) -> CertificateRotator | CertificateWatcher:
         settings = self._settings
         kept = settings.certificates
         if isinstance(kept, Provided):
-            return Watcher(kept.path, self._serving, self._publisher, now=_now, log_event=self._log_event)
+            return CertificateWatcher(
+                kept.path, self._serving, self._publisher, now=_now, log_event=self._log_event
+            )
         store = (
             FolderStore(kept.path)
             if isinstance(kept, Folder)
             else SecretStore(self._connection, kept.namespace, kept.name)
         )
-        return Keeper(
+        return CertificateRotator(
             store,
             self._serving,
             self._publisher,
@@ -300,7 +304,7 @@ class _Profiles:
             self._seen = discovery
             minor = minor_of(discovery.server)
             self._profile = Profile(
-                kubernetes="1.37" if minor is None else nearest(minor, WORKLOAD_VERSIONS),
+                kubernetes="1.37" if minor is None else group_minor(minor).name,
                 rules="podium",
                 workload_api=discovery.serves(NATIVE_GROUP, "PodGroup"),
                 policy=self._policy,

@@ -83,7 +83,7 @@ class BundlePublisher:
         # Whether the last read came to another stage, which is not written yet.
         self._moved = False
         # The object last read, by path; None if there was none.
-        self._found: dict[str, Document | None] = {}
+        self._stored: dict[str, Document | None] = {}
 
     @property
     def settling(self) -> bool:
@@ -95,25 +95,27 @@ class BundlePublisher:
 
         Raises PodiumError when it cannot be read, and when another program writes our caBundle.
         """
-        wanted = self._wanted(bundle)
+        registration = self._wanted(bundle)
         deployment = None
         if self._deployment is not None:
             deployment = await read_state(self._connection, *self._deployment)
-        self._found = {path: await self._read(path) for path in wanted}
+        self._stored = {path: await self._read(path) for path in registration}
         if bundle is not None:
-            for document in self._found.values():
+            for document in self._stored.values():
                 self._stand_down(document)
         if self._whole:
-            return all(_holds(self._found[path], whole) for path, whole in wanted.items())
-        there = [each for document in self._found.values() for each in _webhooks(document)]
+            return all(_holds(self._stored[path], whole) for path, whole in registration.items())
+        there = [webhook for document in self._stored.values() for webhook in _webhooks(document)]
         entered = stage(deployment, there, bundle)
         self._moved = entered is not self._stage
         self._enter(entered)
         if self._stage is Stage.OFF:
-            wanted = {path: whole for path, whole in wanted.items() if self._found[path] is not None}
+            registration = {
+                path: whole for path, whole in registration.items() if self._stored[path] is not None
+            }
         return all(
-            (document := self._found[path]) is not None and not _changes(document, whole, self._stage)
-            for path, whole in wanted.items()
+            (document := self._stored[path]) is not None and not _changes(document, whole, self._stage)
+            for path, whole in registration.items()
         )
 
     def _enter(self, stage: Stage) -> None:
@@ -127,18 +129,18 @@ class BundlePublisher:
         Raises PodiumError when another client wrote in between, when the write was refused and, by Service,
         when an object of the registration is missing.
         """
-        if not self._found:
+        if not self._stored:
             await self.published(bundle)
         for path, whole in self._wanted(bundle).items():
-            found = self._found.get(path)
+            registered = self._stored.get(path)
             if self._whole:
-                await self._apply(path, whole, found)
-            elif found is not None:
-                changes = _changes(found, whole, self._stage)
-                if changes and whole["kind"] == _VALIDATING and not any(map(is_ours, _webhooks(found))):
+                await self._apply(path, whole, registered)
+            elif registered is not None:
+                changes = _changes(registered, whole, self._stage)
+                if changes and whole["kind"] == _VALIDATING and not any(map(is_ours, _webhooks(registered))):
                     await self._sleep(_APART_SECONDS)
-                await self._patch(path, changes, found)
-        missing = [path for path, found in self._found.items() if found is None]
+                await self._patch(path, changes, registered)
+        missing = [path for path, document in self._stored.items() if document is None]
         if missing and not self._whole and self._stage is not Stage.OFF:
             raise PodiumError(
                 f"{self._connection.server}: {', '.join(missing)}: not found, so no webhook is registered: "
@@ -154,10 +156,10 @@ class BundlePublisher:
         self._enter(Stage.OFF)
         # The validating webhooks first.
         for path, whole in reversed(self._wanted(None).items()):
-            while (found := await self._read(path)) is not None:
-                changes = _changes(found, whole, Stage.OFF)
+            while (registered := await self._read(path)) is not None:
+                changes = _changes(registered, whole, Stage.OFF)
                 try:
-                    await self._patch(path, changes, found)
+                    await self._patch(path, changes, registered)
                 except RefusedError as refused:
                     # Another replica wrote in between.
                     if refused.code != 409:
@@ -178,7 +180,9 @@ class BundlePublisher:
 
     async def _registered(self) -> list[bytes]:
         documents = [await self._read(path) for path in self._wanted(b"")]
-        clients = [client for each in documents if each is not None for client in _clients(each).values()]
+        clients = [
+            client for document in documents if document is not None for client in _clients(document).values()
+        ]
         return [base64.b64decode(client.get("caBundle", "")) for client in clients]
 
     def _wanted(self, bundle: bytes | None) -> dict[str, Document]:
@@ -186,9 +190,9 @@ class BundlePublisher:
         kinds = definitions.crds(self._endpoint.client(CONVERT, bundle))
         if not self._whole:
             # By Service only the bundle is ours, and a kind without conversion has none.
-            kinds = [each for each in kinds if _clients(each) and bundle is not None]
+            kinds = [kind for kind in kinds if _clients(kind) and bundle is not None]
         ours = configurations(self._policy, self._endpoint, self._options, bundle)
-        return {f"{_PATHS[each['kind']]}/{each['metadata']['name']}": each for each in (*kinds, *ours)}
+        return {f"{_PATHS[item['kind']]}/{item['metadata']['name']}": item for item in (*kinds, *ours)}
 
     async def _read(self, path: str) -> Document | None:
         body = await get_or_none(self._connection, path)
@@ -206,8 +210,8 @@ class BundlePublisher:
                     "serve the certificate of that program with --provided-cert-dir, or stop the program"
                 )
 
-    async def _apply(self, path: str, whole: Document, found: Document | None) -> None:
-        metadata = {**whole["metadata"], **_revision(found)}
+    async def _apply(self, path: str, whole: Document, registered: Document | None) -> None:
+        metadata = {**whole["metadata"], **_revision(registered)}
         document = {**whole, "metadata": metadata}
         await self._connection.apply(path, document, manager=MANAGER, force=True)
         if whole["kind"] == "CustomResourceDefinition":
@@ -217,7 +221,7 @@ class BundlePublisher:
         for _ in range(int(_ESTABLISHED_SECONDS / _GLANCE_SECONDS)):
             document = await self._read(path)
             conditions = ((document or {}).get("status") or {}).get("conditions") or ()
-            if any(each["type"] == "Established" and each["status"] == "True" for each in conditions):
+            if any(entry["type"] == "Established" and entry["status"] == "True" for entry in conditions):
                 return
             await self._sleep(_GLANCE_SECONDS)
         raise PodiumError(
@@ -225,12 +229,12 @@ class BundlePublisher:
             "see its conditions"
         )
 
-    async def _patch(self, path: str, changes: list[Document], found: Document) -> None:
+    async def _patch(self, path: str, changes: list[Document], registered: Document) -> None:
         """Change what was read. Raises RefusedError of code 409 if another client changed it."""
         if not changes:
             return
         # The generation, unlike the resourceVersion, is unchanged when the server writes the status of a CRD.
-        generation = found["metadata"]["generation"]
+        generation = registered["metadata"]["generation"]
         patch = [{"op": "test", "path": "/metadata/generation", "value": generation}, *changes]
         content_type = "application/json-patch+json"
         try:
@@ -251,37 +255,37 @@ def _clients(document: Document) -> dict[str, Document]:
     if document["kind"] != "CustomResourceDefinition":
         webhooks = document.get("webhooks") or ()
         return {
-            f"/webhooks/{index}/clientConfig": each["clientConfig"] for index, each in enumerate(webhooks)
+            f"/webhooks/{index}/clientConfig": entry["clientConfig"] for index, entry in enumerate(webhooks)
         }
     webhook = document["spec"].get("conversion", {}).get("webhook")
     return {"/spec/conversion/webhook/clientConfig": webhook["clientConfig"]} if webhook else {}
 
 
-def _changes(found: Document, whole: Document, stage: Stage) -> list[Document]:
+def _changes(registered: Document, whole: Document, stage: Stage) -> list[Document]:
     """Return the JSON patch that makes an object of the manifests what we want; empty if it is that."""
     if whole["kind"] == "CustomResourceDefinition":
         [client] = _clients(whole).values()
         return [
             {"op": "add", "path": f"{pointer}/caBundle", "value": client["caBundle"]}
-            for pointer, there in _clients(found).items()
+            for pointer, there in _clients(registered).items()
             if there.get("caBundle") != client["caBundle"]
         ]
-    there = _webhooks(found)
-    ours = [each for each in there if is_ours(each)]
-    wanted = [_trusting(each, ours) for each in stage.webhooks(whole["webhooks"])]
-    if _holds(ours, wanted):
+    there = _webhooks(registered)
+    ours = [webhook for webhook in there if is_ours(webhook)]
+    webhooks = [_trusting(webhook, ours) for webhook in stage.webhooks(whole["webhooks"])]
+    if _holds(ours, webhooks):
         return []
-    others = [each for each in there if not is_ours(each)]
-    return [{"op": "add", "path": "/webhooks", "value": [*others, *wanted]}]
+    others = [webhook for webhook in there if not is_ours(webhook)]
+    return [{"op": "add", "path": "/webhooks", "value": [*others, *webhooks]}]
 
 
 def _trusting(webhook: Document, registered: list[Document]) -> Document:
     """Return a webhook with the caBundle that another program wrote, if it has none of ours."""
     client = webhook["clientConfig"]
     bundles = {
-        each["name"]: each["clientConfig"]["caBundle"]
-        for each in registered
-        if each["clientConfig"].get("caBundle")
+        entry["name"]: entry["clientConfig"]["caBundle"]
+        for entry in registered
+        if entry["clientConfig"].get("caBundle")
     }
     if "caBundle" in client or not bundles:
         return webhook
@@ -295,28 +299,30 @@ def _webhooks(document: Document | None) -> list[Document]:
     return (document or {}).get("webhooks") or []
 
 
-def _revision(found: Document | None) -> Document:
-    return {} if found is None else {"resourceVersion": found["metadata"]["resourceVersion"]}
+def _revision(registered: Document | None) -> Document:
+    return {} if registered is None else {"resourceVersion": registered["metadata"]["resourceVersion"]}
 
 
-def _holds(found: Any, wanted: Any) -> bool:
+def _holds(actual: Any, expected: Any) -> bool:
     """Return whether a document contains the wanted values.
 
     The API server adds defaults to mappings, but none to lists and to empty mappings.
     """
-    if wanted and isinstance(wanted, dict):
-        return isinstance(found, dict) and all(_holds(found.get(key), each) for key, each in wanted.items())
-    if isinstance(wanted, list):
-        return (
-            isinstance(found, list)
-            and len(found) == len(wanted)
-            and all(_holds(one, each) for one, each in zip(found, wanted, strict=True))
+    if expected and isinstance(expected, dict):
+        return isinstance(actual, dict) and all(
+            _holds(actual.get(key), value) for key, value in expected.items()
         )
-    return bool(found == wanted)
+    if isinstance(expected, list):
+        return (
+            isinstance(actual, list)
+            and len(actual) == len(expected)
+            and all(_holds(item, expected_item) for item, expected_item in zip(actual, expected, strict=True))
+        )
+    return bool(actual == expected)
 
 
 def _mentions(fields: Any, key: str) -> bool:
     """Return whether managed fields contain a key, at any depth."""
     return isinstance(fields, dict) and (
-        key in fields or any(_mentions(each, key) for each in fields.values())
+        key in fields or any(_mentions(value, key) for value in fields.values())
     )

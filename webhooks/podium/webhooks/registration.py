@@ -131,7 +131,7 @@ def active(policy: Policy, family: Family) -> Mapping[str, RuleLevel]:
 def _can_report(rule: OwnRule, policy: Policy, family: Family) -> bool:
     """Return whether an enabled rule may report something about these kinds."""
     if rule is podiumrules.CLASS_ALLOWED:
-        return any((each.pods if family is Family.PODS else each.groups) is not None for each in policy.allow)
+        return any((item.pods if family is Family.PODS else item.groups) is not None for item in policy.allow)
     return rule is not podiumrules.NAME_LENGTH or family is Family.PODIUM
 
 
@@ -154,17 +154,17 @@ def resource_rules(family: Family, asked: Iterable[WriteTarget]) -> list[dict[st
         resource = f"{plural}/{target.subresource}" if target.subresource else plural
         operations.setdefault(resource, set()).add(target.operation)
     resources: dict[tuple[str, ...], list[str]] = {}
-    for resource, each in sorted(operations.items()):
-        resources.setdefault(tuple(sorted(each)), []).append(resource)
+    for resource, matched in sorted(operations.items()):
+        resources.setdefault(tuple(sorted(matched)), []).append(resource)
     return [
         {
             "apiGroups": [group(family)],
             "apiVersions": versions(family),
-            "operations": [str(operation) for operation in each],
+            "operations": [str(operation) for operation in matched],
             "resources": names,
             "scope": "Namespaced",
         }
-        for each, names in sorted(resources.items())
+        for matched, names in sorted(resources.items())
     ]
 
 
@@ -278,15 +278,15 @@ class Stage(StrEnum):
     OPEN = "open"
     CLOSED = "closed"
 
-    def webhooks(self, wanted: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    def webhooks(self, configured: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the webhooks of this stage from those of `configurations`."""
         match self:
             case Stage.OFF:
                 return []
             case Stage.OPEN:
-                return [{**each, "failurePolicy": "Ignore"} for each in wanted]
+                return [{**webhook, "failurePolicy": "Ignore"} for webhook in configured]
             case _:
-                return list(wanted)
+                return list(configured)
 
 
 def stage(
@@ -300,12 +300,14 @@ def stage(
     """
     if deployment is not None and deployment.is_off:
         return Stage.OFF
-    ours = [each for each in registered if is_ours(each)]
-    if any(each["name"] == Family.PODIUM.domain and each.get("failurePolicy") == "Fail" for each in ours):
+    ours = [webhook for webhook in registered if is_ours(webhook)]
+    if any(
+        webhook["name"] == Family.PODIUM.domain and webhook.get("failurePolicy") == "Fail" for webhook in ours
+    ):
         return Stage.CLOSED
-    bundles = [each["clientConfig"].get("caBundle") for each in ours]
+    bundles = [webhook["clientConfig"].get("caBundle") for webhook in ours]
     expected = None if bundle is None else base64.b64encode(bundle).decode()
-    trusted = bool(bundles) and all(each if expected is None else each == expected for each in bundles)
+    trusted = bool(bundles) and all(ca if expected is None else ca == expected for ca in bundles)
     available = deployment is None or deployment.is_available
     return Stage.CLOSED if trusted and available else Stage.OPEN
 
@@ -354,7 +356,7 @@ def _conditions(policy: Policy, family: Family, phase: AdmissionPhase) -> list[d
             concerns[target.operation].add(_concern(policy, rule, target))
         if policy.reserved_nodes and phase is AdmissionPhase.MUTATE:
             concerns[Operation.CREATE].add(f"({cel.INTOLERANT})")
-        created, updated = (" || ".join(sorted(each)) for each in concerns.values())
+        created, updated = (" || ".join(sorted(terms)) for terms in concerns.values())
         if created and updated:
             created = f'request.operation == "{Operation.CREATE}" ? {created} : {updated}'
         conditions.append(condition("a-rule-may-object", created or updated))

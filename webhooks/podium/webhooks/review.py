@@ -8,7 +8,7 @@ because a registration that matches too much must not stop a cluster.
 """
 
 import base64
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -17,8 +17,7 @@ from podium import jsontext
 from podium.api.convert import KEPT
 from podium.api.findings import Finding
 from podium.api.groups import GROUP_LABEL
-from podium.groups.autogroups import AUTO_LABEL, JOBSET_INDEX, TREE_LABEL
-from podium.groups.inferred import JOBSET_NAME, JOBSET_ROLE, LWS_GROUP, LWS_NAME
+from podium.groups.autogroups import AUTO_LABEL, FORM_LABELS, TREE_LABEL
 from podium.rules.admission import Verdict
 from podium.rules.context import Operation, Request
 from podium.rules.podiumrule import AdmissionPhase
@@ -133,13 +132,19 @@ class _ReviewedOwner(msgspec.Struct, gc=False):
     controller: bool | UnsetType | None = UNSET
 
 
-class _AskingLabels(_Labels, gc=False):
-    tree: str | UnsetType | None = msgspec.field(default=UNSET, name=TREE_LABEL)
-    jobset: str | UnsetType | None = msgspec.field(default=UNSET, name=JOBSET_NAME)
-    role: str | UnsetType | None = msgspec.field(default=UNSET, name=JOBSET_ROLE)
-    job: str | UnsetType | None = msgspec.field(default=UNSET, name=JOBSET_INDEX)
-    leader: str | UnsetType | None = msgspec.field(default=UNSET, name=LWS_NAME)
-    replica: str | UnsetType | None = msgspec.field(default=UNSET, name=LWS_GROUP)
+if TYPE_CHECKING:
+    _AskingLabels = _Labels
+else:
+    # A field for each further label that decides the gang of a pod.
+    _AskingLabels = msgspec.defstruct(
+        "_AskingLabels",
+        [
+            (f"label{number}", str | UnsetType | None, msgspec.field(default=UNSET, name=label))
+            for number, label in enumerate((TREE_LABEL, *FORM_LABELS))
+        ],
+        bases=(_Labels,),
+        gc=False,
+    )
 
 
 class _AskingMetadata(msgspec.Struct, gc=False):
@@ -257,9 +262,11 @@ def _object(asked: Asked, phase: AdmissionPhase, raw: Raw, where: str) -> dict[s
     except UNREADABLE as error:
         raise ReviewError(f"AdmissionReview: request.{where}: {error}") from None
     group, version, kind = asked.kind.group, asked.kind.version, asked.kind.kind
-    wanted = f"{group}/{version}" if group else version
-    if document.get("apiVersion") != wanted or document.get("kind") != kind:
-        raise ReviewError(f"AdmissionReview: request.{where}: not a {wanted} {kind}, as request.kind says")
+    api_version = f"{group}/{version}" if group else version
+    if document.get("apiVersion") != api_version or document.get("kind") != kind:
+        raise ReviewError(
+            f"AdmissionReview: request.{where}: not a {api_version} {kind}, as request.kind says"
+        )
     metadata = document.get("metadata")
     if isinstance(metadata, dict) and not metadata.get("namespace"):
         metadata["namespace"] = asked.namespace or ""

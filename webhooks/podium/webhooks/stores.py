@@ -31,7 +31,7 @@ _LABELS = {
 }
 
 
-class Found(NamedTuple):
+class StoreContent(NamedTuple):
     """The content of a store, or None, and its version for `write`.
 
     `damage` is the reason why content that exists cannot be read. It counts as absent, and is replaced.
@@ -45,7 +45,7 @@ class Found(NamedTuple):
 class Store(Protocol):
     """One shared document, replaced by compare-and-swap."""
 
-    async def read(self) -> Found:
+    async def read(self) -> StoreContent:
         """Return the stored state. Raises PodiumError if the store cannot be read, or is not Podium's."""
         ...
 
@@ -60,15 +60,15 @@ class FolderStore:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    async def read(self) -> Found:
+    async def read(self) -> StoreContent:
         """Return the content of state.json."""
         try:
             body = self._body()
         except OSError as error:
             raise PodiumError(f"{self._folder / _STATE}: {error.strerror}") from None
         if not body:
-            return Found(None, "")
-        return _found(body, _digest(body), str(self._folder / _STATE))
+            return StoreContent(None, "")
+        return _content(body, _digest(body), str(self._folder / _STATE))
 
     async def write(self, stored: Stored, version: str) -> bool:
         """Replace the files; state.json first, because the others are its copies."""
@@ -103,16 +103,16 @@ class SecretStore:
         self._name = name
         self._where = f"Secret {namespace}/{name}"
 
-    async def read(self) -> Found:
+    async def read(self) -> StoreContent:
         """Return the content of the Secret; its resourceVersion is the version."""
         body = await get_or_none(self._connection, f"{self._path}/{self._name}")
         if body is None:
-            return Found(None, "")
+            return StoreContent(None, "")
         secret = jsontext.parse(body, _StoredSecret)
         if secret.data and _STATE not in secret.data:
             raise PodiumError(f"{self._where}: contains data that is not Podium's. Name another Secret")
         state = base64.b64decode(secret.data[_STATE]) if secret.data else b""
-        return _found(state, secret.metadata.resourceVersion, f"{self._where}: {_STATE}")
+        return _content(state, secret.metadata.resourceVersion, f"{self._where}: {_STATE}")
 
     async def write(self, stored: Stored, version: str) -> bool:
         """Create the Secret, or patch it if it is unchanged since it was read."""
@@ -162,9 +162,9 @@ def _files(stored: Stored) -> Mapping[str, bytes]:
     }
 
 
-def _found(body: bytes, version: str, where: str) -> Found:
+def _content(body: bytes, version: str, where: str) -> StoreContent:
     if not body:
-        return Found(None, version)
+        return StoreContent(None, version)
     try:
         stored = jsontext.parse(body, Stored)
         # The CAs must be valid; an invalid leaf is replaced.
@@ -174,10 +174,10 @@ def _found(body: bytes, version: str, where: str) -> Found:
         if stored.retired:
             certificates.facts(stored.retired)
     except (msgspec.DecodeError, PodiumError) as error:
-        return Found(None, version, damage=f"{where}: {error}")
+        return StoreContent(None, version, damage=f"{where}: {error}")
     if any(not report.names or report.end.tzinfo is None for report in stored.reports):
-        return Found(None, version, damage=f"{where}: a report has no name, or a time without a zone")
-    return Found(stored, version)
+        return StoreContent(None, version, damage=f"{where}: a report has no name, or a time without a zone")
+    return StoreContent(stored, version)
 
 
 def _digest(body: bytes) -> str:

@@ -96,7 +96,7 @@ class Serving:
             # With a certificate of another CA the handshake would have failed.
             return bool(peer)
         # The ssl module documents tuples of tuples of pairs, but its types are a union of all fields.
-        subject = [pair for part in peer.get("subject", ()) for pair in part]
+        subject = [pair for rdn in peer.get("subject", ()) for pair in rdn]
         named = [("commonName", self._client_name), ("DNS", self._client_name)]
         return any(pair in named for pair in [*subject, *peer.get("subjectAltName", ())])
 

@@ -245,9 +245,9 @@ def _pods(target: Target, view: ClusterReader) -> list[Pod]:
 
 def _not_found(query: WhyQuery, cluster: ClusterReading) -> str:
     """Return an error for an unknown name, with similar names and the data that could not be cluster."""
-    what = {"pod": "pod", "group": "PodGroup"}
-    wanted = "/".join(filter(None, query.name))
-    message = f"{what[query.kind]} {wanted} not found, and no record of it"
+    kinds = {"pod": "pod", "group": "PodGroup"}
+    shown = "/".join(filter(None, query.name))
+    message = f"{kinds[query.kind]} {shown} not found, and no record of it"
     unknown = (*cluster.unknown, *not_known(cluster.near, _FACTS))
     unread = f" ({'; '.join(unknown)})" if unknown else ""
     hints = list(_hints(query, cluster.near.state))
@@ -258,13 +258,13 @@ def _hints(query: WhyQuery, view: ClusterReader) -> Iterator[str]:
     namespace, name = query.name
     pods = set(view.pods)
     groups = {(key.namespace, key.name) for key in (*view.groups, *view.referenced_groups())}
-    own, other = (pods, groups) if query.kind == "pod" else (groups, pods)
-    if any(each == name and namespace in ("", where) for where, each in other):
-        kind, what = ("group", "PodGroup") if query.kind == "pod" else ("pod", "pod")
-        yield f"a {what} has this name: podium why {kind} {'/'.join(filter(None, query.name))}"
-    near = get_close_matches(name, [each for where, each in own if namespace in ("", where)], n=_OFFERED)
+    own, rest = (pods, groups) if query.kind == "pod" else (groups, pods)
+    if any(known == name and namespace in ("", where) for where, known in rest):
+        kind, label = ("group", "PodGroup") if query.kind == "pod" else ("pod", "pod")
+        yield f"a {label} has this name: podium why {kind} {'/'.join(filter(None, query.name))}"
+    near = get_close_matches(name, [known for where, known in own if namespace in ("", where)], n=_OFFERED)
     if near:
         yield f"did you mean {some(near, _OFFERED)}?"
-    elsewhere = sorted(where for where, each in own if each == name)
+    elsewhere = sorted(where for where, known in own if known == name)
     if elsewhere and query.tenant is None:
         yield f"found in {some(elsewhere, _OFFERED)}"

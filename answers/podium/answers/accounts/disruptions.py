@@ -25,7 +25,7 @@ from podium.api.times import written
 from podium.documents.reading import Known, Past
 from podium.history.evictioncycles import Identity
 from podium.history.records import identity
-from podium.planner.preemption.intents import BY_SCHEDULER, DISRUPTION_TARGET, preempts
+from podium.planner.preemption.inflight import BY_SCHEDULER, DISRUPTION_TARGET, preempts
 
 _CONDITION, _EVENT, _RECORD = "condition", "event", "record"
 _STATUS, _DELETION = "status.reason", "deletionTimestamp"
@@ -110,14 +110,16 @@ def departures(  # noqa: PLR0917 - stored objects, query, history, access
     traces += _of_group(group, victims)
     traces += [trace for event in past.events if (trace := _of_event(event, victims)) is not None]
     traces += [trace for plan in _plans(past.records) for trace in _of_plan(plan, victims, known)]
-    found_departures = [_departure(each, known, name_of, failures) for each in _alike(_one_each(traces))]
-    return tuple(sorted(found_departures, key=lambda each: (each.time, each.by, each.pods), reverse=True))
+    evictions = [_departure(merged, known, name_of, failures) for merged in _alike(_one_each(traces))]
+    return tuple(
+        sorted(evictions, key=lambda eviction: (eviction.time, eviction.by, eviction.pods), reverse=True)
+    )
 
 
 def gains(victims: Iterable[Victim], records: Iterable[PreemptionRecord]) -> tuple[Gain, ...]:
     """Return the preemptions that Podium planned for these objects, newest first, without victims' names."""
     victims = tuple(victims)
-    found = [
+    preemptions = [
         Gain(
             time=plan.time,
             mode=plan.mode,
@@ -129,7 +131,7 @@ def gains(victims: Iterable[Victim], records: Iterable[PreemptionRecord]) -> tup
         for plan in _plans(records)
         if _related(plan.preemptor, victims) in (Of.ITSELF, Of.GROUP)
     ]
-    return tuple(sorted(found, key=lambda gain: gain.time, reverse=True))
+    return tuple(sorted(preemptions, key=lambda gain: gain.time, reverse=True))
 
 
 def _without_names(message: str) -> str:
@@ -168,7 +170,9 @@ def _of_pod(pod: Schedulable, group: PodGroup | None) -> _Trace | None:
         return trace._replace(source=_STATUS, by=_by_kubelet(reason, message))
     if pod.metadata.deletionTimestamp is not None:
         mark = (
-            next((each for each in group.conditions if preempts(each)), None) if group is not None else None
+            next((group_condition for group_condition in group.conditions if preempts(group_condition)), None)
+            if group is not None
+            else None
         )
         if mark is not None and _deleted_after(pod, mark):
             return _of_condition(mark, trace, reason)
@@ -191,13 +195,15 @@ def _deleted_after(pod: Schedulable, mark: Condition) -> bool:
 
 def _of_group(group: PodGroup | None, victims: Iterable[Victim]) -> Iterator[_Trace]:
     """Yield the trace of a group's condition, which outlives its pods until the group is scheduled again."""
-    for each in group.conditions if group is not None else ():
-        if group is not None and (each.type, each.status) == (DISRUPTION_TARGET, "True"):
+    for condition in group.conditions if group is not None else ():
+        if group is not None and (condition.type, condition.status) == (DISRUPTION_TARGET, "True"):
             ref = group.ref
             party = Party("PodGroup", ref.namespace, ref.name, group.metadata.uid or "")
             of = _related(party, victims, by_workload=False)
             assert of is not None, "a stored group is among the victims"
-            yield _of_condition(each, _Trace(party.uid or ref.name, _CONDITION, "", By.OTHER, of, ()), "")
+            yield _of_condition(
+                condition, _Trace(party.uid or ref.name, _CONDITION, "", By.OTHER, of, ()), ""
+            )
 
 
 def _of_condition(condition: Condition, trace: _Trace, reason: str) -> _Trace:
@@ -229,7 +235,7 @@ def _of_text(kind: str, uid: str, name: str | None) -> EvictionPreemptor:
 
 def _by_kubelet(reason: str, message: str) -> By:
     """Return the kind of a kubelet's eviction by the reason and message of the kubelet."""
-    if reason == EVICTED and any(each in message for each in _LIMITS):
+    if reason == EVICTED and any(limit in message for limit in _LIMITS):
         return By.KUBELET_LIMIT
     return _KUBELET_REASONS.get(reason, By.KUBELET)
 
@@ -291,15 +297,15 @@ def _of_plan(plan: RecordedPlan, victims: Iterable[Victim], known: Known) -> Ite
 
 def _related(party: Party, victims: Iterable[Victim], *, by_workload: bool = True) -> Of | None:
     """Return the relation of a party to the queried objects, or None if it has none."""
-    found: Of | None = None
-    for each in victims:
-        if (each.kind, each.namespace, each.name) == (party.kind, party.namespace, party.name):
-            if not each.uid or not party.uid or each.uid == party.uid:
-                return each.of
-            found = Of.EARLIER
-        elif by_workload and found is None and each.workload == identity(party):
-            found = Of.WORKLOAD
-    return found
+    relation: Of | None = None
+    for victim in victims:
+        if (victim.kind, victim.namespace, victim.name) == (party.kind, party.namespace, party.name):
+            if not victim.uid or not party.uid or victim.uid == party.uid:
+                return victim.of
+            relation = Of.EARLIER
+        elif by_workload and relation is None and victim.workload == identity(party):
+            relation = Of.WORKLOAD
+    return relation
 
 
 def _second(time: str) -> str:
@@ -323,21 +329,21 @@ def _one_each(traces: Iterable[_Trace]) -> Iterator[tuple[_Trace, ...]]:
     A pod is evicted once. A group can be evicted several times, so its traces must also have the same
     preemptor.
     """
-    found: dict[tuple[str, ...], list[_Trace]] = {}
+    by_eviction: dict[tuple[str, ...], list[_Trace]] = {}
     for trace in traces:
         preempting = trace.preemptor.uid if trace.preemptor is not None and not trace.pods else ""
-        found.setdefault((trace.key, preempting), []).append(trace)
-    yield from map(tuple, found.values())
+        by_eviction.setdefault((trace.key, preempting), []).append(trace)
+    yield from map(tuple, by_eviction.values())
 
 
 def _alike(evictions: Iterable[tuple[_Trace, ...]]) -> Iterator[tuple[_Trace, ...]]:
     """Yield the evictions merged by preemptor, or by actor within a minute."""
-    found: dict[tuple[str, ...], list[_Trace]] = {}
+    by_preemptor: dict[tuple[str, ...], list[_Trace]] = {}
     for traces in evictions:
-        uid = next((each.preemptor.uid for each in traces if each.preemptor is not None), "")
+        uid = next((trace.preemptor.uid for trace in traces if trace.preemptor is not None), "")
         first = _earliest(traces)
-        found.setdefault((_by(traces), uid or first.time[:16]), []).extend(traces)
-    yield from map(tuple, found.values())
+        by_preemptor.setdefault((_by(traces), uid or first.time[:16]), []).extend(traces)
+    yield from map(tuple, by_preemptor.values())
 
 
 def _departure(
@@ -348,45 +354,49 @@ def _departure(
 ) -> Departure:
     """Return the departure of alike traces; `failures` says what to do about failed pods, by name."""
     first, by = _earliest(traces), _by(traces)
-    preemptors = [each.preemptor for each in traces if each.preemptor is not None]
+    preemptors = [trace.preemptor for trace in traces if trace.preemptor is not None]
     # A record knows the priority too.
-    preemptor = max(preemptors, key=lambda each: (bool(each.name), each.priority is not None), default=None)
+    preemptor = max(
+        preemptors, key=lambda candidate: (bool(candidate.name), candidate.priority is not None), default=None
+    )
     if preemptor is not None and (not preemptor.name or preemptor.priority is None):
-        found = name_of(preemptor.uid)
-        if found is not None and known(found.namespace):
-            preemptor = msgspec.structs.replace(found, priority=found.priority or preemptor.priority)
-    scheduler = next((each.scheduler for each in traces if each.scheduler), "")
+        identified = name_of(preemptor.uid)
+        if identified is not None and known(identified.namespace):
+            preemptor = msgspec.structs.replace(
+                identified, priority=identified.priority or preemptor.priority
+            )
+    scheduler = next((trace.scheduler for trace in traces if trace.scheduler), "")
     # A message from the object itself comes before a message about it.
-    message = next((each.message for each in traces if each.message), "")
+    message = next((trace.message for trace in traces if trace.message), "")
     cause = message.partition(". ")[0].rstrip(".") if by in _EVICTED else ""
-    names = tuple(sorted({pod for each in traces for pod in each.pods}))
-    stored = {pod for each in traces if each.source in STORED for pod in each.pods}
+    names = tuple(sorted({pod for trace in traces for pod in trace.pods}))
+    stored = {pod for trace in traces if trace.source in STORED for pod in trace.pods}
     after = sorted({failures[name] for name in stored if failures.get(name)})
     words = WORDS[by].format(scheduler=f"scheduler {scheduler}" if scheduler else "a scheduler")
     return Departure(
         time=first.time,
         by=by,
-        of=min((each.of for each in traces), key=tuple(Of).index),
+        of=min((trace.of for trace in traces), key=tuple(Of).index),
         words=f'{words} ("{cause}")' if cause else words,
         scheduler=scheduler,
         preemptor=preemptor,
         pods=names,
-        node=next((each.node for each in traces if each.node), ""),
+        node=next((trace.node for trace in traces if trace.node), ""),
         message=message,
-        told=tuple(dict.fromkeys(each.source for each in traces)),
+        told=tuple(dict.fromkeys(trace.source for trace in traces)),
         fix="; ".join((*after, FIXES[by])),
     )
 
 
 def _earliest(traces: tuple[_Trace, ...]) -> _Trace:
     """Return the trace with the earliest time; traces without a time come last."""
-    return min(traces, key=lambda each: (not each.time, each.time))
+    return min(traces, key=lambda trace: (not trace.time, trace.time))
 
 
 def _by(traces: Iterable[_Trace]) -> By:
     """Return the most specific actor; `Deleted` and `Scheduler` are the least specific."""
     least = (By.DELETED, By.SCHEDULER, By.KUBELET, By.OTHER)
-    sources = [each.by for each in traces]
+    sources = [trace.by for trace in traces]
     return max(sources, key=lambda by: least.index(by) if by in least else len(least))
 
 

@@ -14,7 +14,7 @@ from podium.api.groups import PodGroup
 from podium.api.priority import SYSTEM_CLASSES, newer_default, resolve
 from podium.groups.divergence import Divergence, doubt, policy_sentence, sentence
 from podium.groups.messages import ServerInfo, because, consequence, policy_consequence
-from podium.planner.preemption.units import preemption_priority_of, unit_rule
+from podium.planner.preemption.units import preemption_priority_of
 from podium.planner.semantics import Semantics
 from podium.planner.settings import DivergencePolicy, Settings
 
@@ -58,14 +58,14 @@ def counts(
     if judged is None or settings.semantics is Semantics.PODS:
         return own, own
     placed = judged.group.priority or 0
-    rule = unit_rule(settings.semantics, for_group=False)
+    rule = settings.semantics.rules.pod_victims
     if rule.protects:
         return placed, preemption_priority_of(judged.group, settings, classes)
     return placed, placed if rule.member_priority else own
 
 
-def _counted(own: int | None, name: str, found: JudgedGroup | str, rules: PriorityRules) -> Counted:
-    judged = None if isinstance(found, str) else found
+def _counted(own: int | None, name: str, group: JudgedGroup | str, rules: PriorityRules) -> Counted:
+    judged = None if isinstance(group, str) else group
     placed, victim = counts(own or 0, judged, rules.settings, rules.classes or {})
     problems = tuple(_problems(judged, rules)) if judged is not None else ()
     return Counted(
@@ -73,10 +73,10 @@ def _counted(own: int | None, name: str, found: JudgedGroup | str, rules: Priori
         victim=victim,
         own=own or 0,
         className=name,
-        rule=found if isinstance(found, str) else _rule(found, rules.settings),
+        rule=group if isinstance(group, str) else _rule(group, rules.settings),
         source=_source(own, name, rules.classes),
         problems=problems,
-        fix="" if isinstance(found, str) else found.fix,
+        fix="" if isinstance(group, str) else group.fix,
     )
 
 
@@ -93,6 +93,11 @@ def _rule(judged: JudgedGroup, settings: Settings) -> str:
         case Semantics.KEP:
             return (
                 "KEP-5710, as Podium's scheduler implements it: the group's priority counts for all its pods"
+            )
+        case Semantics.V1_38:
+            return (
+                "kube-scheduler 1.38: each pod counts with its own priority, and all pods and groups of a "
+                "tree must have the same"
             )
         case Semantics.V1_37:
             return "kube-scheduler 1.37: the group's priority counts, and all its pods must have the same"
@@ -118,11 +123,11 @@ def _source(own: int | None, name: str, classes: Mapping[str, PriorityClass] | N
     origin = f"{own} from PriorityClass {name}"
     if classes is None:
         return origin
-    found = resolve(classes, name)
-    if found is None:
+    current = resolve(classes, name)
+    if current is None:
         return f"{origin}, which no longer exists"
-    if found.value != own:
-        return f"{origin}, which was recreated since and now has {found.value}; the stored value counts"
+    if current.value != own:
+        return f"{origin}, which was recreated since and now has {current.value}; the stored value counts"
     stored = classes.get(name)
     if stored is not None and stored.globalDefault:
         return f"{origin}, the cluster's default"
@@ -136,11 +141,11 @@ def _problems(judged: JudgedGroup, rules: PriorityRules) -> Iterator[str]:
     """
     group, divergence, _ = judged
     # `_rule` states the effect on Podium's scheduler, and schedulers without groups are not affected.
-    theirs = rules.settings.semantics in (Semantics.V1_36, Semantics.V1_37)
+    theirs = rules.settings.semantics not in (Semantics.KEP, Semantics.PODS)
     if divergence.priority.divergent:
         yield f"{sentence(divergence, _VALUES)}."
-        for each in divergence.causes:
-            yield because(group, each, divergence)
+        for cause in divergence.causes:
+            yield because(group, cause, divergence)
         if theirs:
             yield consequence(group, divergence, rules.server)
     if divergence.policy.divergent:

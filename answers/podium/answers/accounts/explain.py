@@ -37,7 +37,7 @@ from podium.answers.accounts.reservations import Surroundings, fits_now, reserve
 from podium.api.core import Pod
 from podium.api.findings import ObjectRef
 from podium.api.foreigngroups import ForeignKey, foreign_key
-from podium.api.groups import DisruptionMode, PodGroup
+from podium.api.groups import FIRST_SCHEDULED, CompositeGroup, DisruptionMode, PodGroup
 from podium.api.membership import GroupKey, key_of, membership
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
@@ -48,10 +48,10 @@ from podium.cluster.reader import Child, ClusterReader, Target, foreign_keys
 from podium.documents.reading import Known, Past
 from podium.groups.divergence import measure_divergence
 from podium.groups.planned import paused_owner
-from podium.groups.trees import group_at, lineage, members_below, root_key, tree
+from podium.groups.trees import group_at, lineage, members_below, root_key, tree, unlike_groups
 from podium.history.evictioncycles import identity_of_group, workload_of
 from podium.planner.engine import Engine, MakeEngine
-from podium.planner.preemption.intents import DISRUPTION_TARGET, stored_nomination
+from podium.planner.preemption.inflight import DISRUPTION_TARGET, stored_nomination
 from podium.planner.preemption.outcome import Plan
 from podium.planner.preemption.target import Blocker, PlacementTarget, Unplaceable
 from podium.planner.volumes import claims_of
@@ -102,19 +102,23 @@ def explain_target(target: Target, reading: WhyInput) -> Account | None:
 
 def wants_room(account: Account) -> bool:
     """Return whether only room in the cluster is missing, so that a plan would add information."""
-    other = (*Blocker, NOT_READ, CLAIM_UNUSABLE)
-    return account.state is RunState.WAITING and not any(each.cause in other for each in account.waiting)
+    blockers = (*Blocker, NOT_READ, CLAIM_UNUSABLE)
+    return account.state is RunState.WAITING and not any(wait.cause in blockers for wait in account.waiting)
 
 
 def unnamed(account: Account) -> bool:
     """Return whether a preemptor in the report is known by its UID only."""
-    return any(each.preemptor is not None and not each.preemptor.name for each in account.departures)
+    return any(
+        departure.preemptor is not None and not departure.preemptor.name for departure in account.departures
+    )
 
 
 def namespaces(account: Account) -> set[str]:
     """Return the other namespaces that the report names."""
-    found = {each.preemptor.namespace for each in account.departures if each.preemptor is not None}
-    return found - {"", account.object.namespace}
+    mentioned = {
+        departure.preemptor.namespace for departure in account.departures if departure.preemptor is not None
+    }
+    return mentioned - {"", account.object.namespace}
 
 
 def prospect(plan: Plan) -> Prospect:
@@ -125,27 +129,27 @@ def prospect(plan: Plan) -> Prospect:
         message=plan.message,
         units=len(plan.victims),
         pods=sum(len(unit.pods) for unit in plan.victims),
-        nodeReasons=tuple(f"{count(each.count, 'node')}: {each.reason}" for each in plan.nodes[:_REASONS]),
+        nodeReasons=tuple(f"{count(node.count, 'node')}: {node.reason}" for node in plan.nodes[:_REASONS]),
     )
 
 
 def names(views: Iterable[ClusterReader]) -> Callable[[str], EvictionPreemptor | None]:
     """Return a function that finds pods and groups by UID in the views."""
-    found: dict[str, EvictionPreemptor] = {}
+    preemptors: dict[str, EvictionPreemptor] = {}
     for view in views:
         for (namespace, name), pod in view.pods.items():
             uid, priority = pod.metadata.uid or "", pod.spec.priority or 0
-            found[uid] = EvictionPreemptor(
+            preemptors[uid] = EvictionPreemptor(
                 kind="Pod", namespace=namespace, name=name, uid=uid, priority=priority
             )
         groups: list[Child] = [*view.groups.values(), *view.composites.values()]
         for group in groups:
             uid, priority, ref = group.metadata.uid or "", group.priority or 0, group.ref
-            found[uid] = EvictionPreemptor(
+            preemptors[uid] = EvictionPreemptor(
                 kind=ref.kind, namespace=ref.namespace, name=ref.name, uid=uid, priority=priority
             )
-    found.pop("", None)
-    return found.get
+    preemptors.pop("", None)
+    return preemptors.get
 
 
 def state_of(pod: Schedulable) -> RunState:
@@ -181,15 +185,16 @@ def _of_pod(pod: Schedulable, reading: WhyInput) -> Account:
     victims = [Victim("Pod", *name, pod.metadata.uid or "", workload)]
     if group is not None and key is not None:
         groups: list[Child] = [group, *lineage(view, group).above]
-        for each in groups:
-            uid = each.metadata.uid or ""
-            victims.append(Victim(each.ref.kind, key.namespace, each.ref.name, uid, workload, Of.GROUP))
+        for above in groups:
+            uid = above.metadata.uid or ""
+            victims.append(Victim(above.ref.kind, key.namespace, above.ref.name, uid, workload, Of.GROUP))
     gone = departures([pod], group, victims, reading.past, reading.known, reading.name_of)
     state = state_of(pod)
     judged = _judged(group, reading) if group is not None else None
-    fix = judged.fix if judged is not None else ""
+    fix = (judged.fix if judged is not None else "") or _tree_fix(view, group)
     peers = list(view.members(key).values()) if key is not None else ()
-    pending = Pending([pod], None, fix, _provisioning([pod], reading), peers)
+    unbound = _provisioning([pod], reading)
+    pending = Pending([pod], None, fix, unbound, peers, tree=_tree_of(view, group))
     waiting = _waits(name, pending, victims, reading) if state is RunState.WAITING else ()
     foreign = foreign_key(pod) if key is None else None
     if waiting and foreign is not None:
@@ -207,40 +212,41 @@ def _of_pod(pod: Schedulable, reading: WhyInput) -> Account:
 
 def _of_group(key: GroupKey, reading: WhyInput) -> Account | None:
     view = reading.view
-    found, members = group_at(view, key), list(members_below(view, key))
+    root, members = group_at(view, key), list(members_below(view, key))
     group = view.groups.get(key)
-    uid = (found.metadata.uid if found is not None else None) or ""
-    workload = identity_of_group(found) if found is not None else None
+    uid = (root.metadata.uid if root is not None else None) or ""
+    workload = identity_of_group(root) if root is not None else None
     victim = Victim(key.kind, key.namespace, key.name, uid, workload)
-    if found is None and not members:
+    if root is None and not members:
         return _of_foreign_group(key, reading) or _gone(victim, reading)
     pods = [pod for pod in members if isinstance(pod, Schedulable)]
     by_state: dict[RunState, list[Schedulable]] = defaultdict(list)
     for pod in pods:
         by_state[state_of(pod)].append(pod)
     judged = _judged(group, reading) if group is not None else None
-    fix, waiting_pods = judged.fix if judged is not None else "", by_state[RunState.WAITING]
+    fix = (judged.fix if judged is not None else "") or _tree_fix(view, root)
+    waiting_pods = by_state[RunState.WAITING]
     unbound = _provisioning(waiting_pods, reading)
     paused = None if waiting_pods else paused_owner(view, key)
-    pending = Pending(waiting_pods, group, fix, unbound, members, paused)
+    pending = Pending(waiting_pods, root, fix, unbound, members, paused, _tree_of(view, root))
     victims = [
         victim,
         *(
-            Victim(each.ref.kind, key.namespace, each.ref.name, each.metadata.uid or "", workload)
-            for each in (tree(view, key) if key.composite else ())
-            if each is not found
+            Victim(below.ref.kind, key.namespace, below.ref.name, below.metadata.uid or "", workload)
+            for below in (tree(view, key) if key.composite else ())
+            if below is not root
         ),
         *(Victim("Pod", key.namespace, pod.metadata.name or "", pod.metadata.uid or "") for pod in pods),
     ]
     gone = departures(pods, group, victims, reading.past, reading.known, reading.name_of)
-    state = group_state(by_state, found)
+    state = group_state(by_state, root)
     waiting = _waits(key, pending, victims, reading) if state is RunState.WAITING else ()
     subject = Subject(
         kind=key.kind,
         namespace=key.namespace,
         name=key.name,
         uid=uid,
-        about=tuple(_about_group(found, by_state)),
+        about=tuple(_about_group(root, by_state)),
     )
     counted = of_group(judged, reading.rules) if judged is not None else None
     return _account(subject, state, counted, waiting, gone, victims, reading)
@@ -249,7 +255,10 @@ def _of_group(key: GroupKey, reading: WhyInput) -> Account | None:
 def _of_foreign_group(named: GroupKey, reading: WhyInput) -> Account | None:
     """Return the report on a group of another project; None if there is none of this name."""
     view = reading.view
-    key = next((each for each in foreign_keys(view) if (each.namespace, each.name) == named.qualified), None)
+    key = next(
+        (foreign for foreign in foreign_keys(view) if (foreign.namespace, foreign.name) == named.qualified),
+        None,
+    )
     if key is None:
         return None
     pods = [pod for pod in _foreign_members(key, view) if isinstance(pod, Schedulable)]
@@ -317,7 +326,7 @@ def _account(  # noqa: PLR0917 - the parts of an account, in its order
         object=subject,
         state=state,
         summary=_summary(subject, state, waiting, gone),
-        since=next((each.since for each in waiting if each.since), ""),
+        since=next((wait.since for wait in waiting if wait.since), ""),
         priority=counted,
         waiting=tuple(waiting),
         departures=gone,
@@ -331,17 +340,17 @@ def _waits(
     target: Target, pending: Pending, victims: Iterable[Victim], reading: WhyInput
 ) -> tuple[Wait, ...]:
     view = reading.view
-    found = _verdict(target, pending, reading)
-    uids = {each.uid for each in victims} - {""}
+    verdict = _verdict(target, pending, reading)
+    uids = {victim.uid for victim in victims} - {""}
     around = _surroundings(reading, needed=bool(pending.provisioning))
     reserved = list(reserved_waits(target, _placed_together(target, pending, view), uids, around))
     engine = around.engine
-    if engine is not None and isinstance(found, PlacementTarget) and not fits_now(engine, found):
+    if engine is not None and isinstance(verdict, PlacementTarget) and not fits_now(engine, verdict):
         # The scheduler asks for a volume only after it has found room on the node.
         reserved += selected_waits(pending.provisioning, pending.pods[0].metadata.namespace or "")
         pending = pending._replace(provisioning={})
-    others = list(waits(pending, found, reserved))
-    return tuple(with_claims(others, claim_waits(pending.pods, view, reading.unread)))
+    reasons = list(waits(pending, verdict, reserved))
+    return tuple(with_claims(reasons, claim_waits(pending.pods, view, reading.unread)))
 
 
 def _placed_together(target: Target, pending: Pending, view: ClusterReader) -> Sequence[Schedulable]:
@@ -377,9 +386,9 @@ def _verdict(
     if isinstance(target, GroupKey) and group_at(view, target) is None:
         named = f"{count(len(pods), 'pod')} name{'s' if len(pods) == 1 else ''} it"
         return Unplaceable(f"{named}, but the group does not exist", Blocker.GROUP_MISSING)
-    found = reading.engine(view, reading.rules.settings, reading.minor).placement_target(target)
-    if not isinstance(found, Unplaceable) or found.cause is not Blocker.NOT_JUDGED:
-        return found
+    verdict = reading.engine(view, reading.rules.settings, reading.minor).placement_target(target)
+    if not isinstance(verdict, Unplaceable) or verdict.cause is not Blocker.NOT_JUDGED:
+        return verdict
     if any(map(claims_of, pods)) and reading.unread & {Kind.CLAIM, Kind.VOLUME, Kind.STORAGE_CLASS}:
         return MissingInput(
             "its volumes were", "persistentvolumeclaims, persistentvolumes and storageclasses"
@@ -388,15 +397,35 @@ def _verdict(
         return MissingInput(
             "its resource claims or devices were", "resourceclaims, deviceclasses and resourceslices"
         )
-    return found
+    return verdict
 
 
 def _provisioning(pods: Iterable[Schedulable], reading: WhyInput) -> dict[str, str]:
     """Return the unbound claims of pods that have a selected node, with the nodes."""
     claims = reading.view.claims
     names = ((pod.metadata.namespace or "", claim) for pod in pods for claim in claims_of(pod))
-    found = ((name, claims[name]) for name in names if name in claims)
-    return {claim: each.selected_node for (_, claim), each in found if each.selected_node and not each.bound}
+    existing = ((name, claims[name]) for name in names if name in claims)
+    return {
+        claim: volume_claim.selected_node
+        for (_, claim), volume_claim in existing
+        if volume_claim.selected_node and not volume_claim.bound
+    }
+
+
+def _tree_of(view: ClusterReader, group: Child | None) -> list[Child]:
+    """Return a group and its ancestors, nearest first, then the other groups of their tree."""
+    if group is None:
+        return []
+    above = [group, *lineage(view, group).above]
+    return [*above, *(child for child in tree(view, key_of(above[-1])) if child not in above)]
+
+
+def _tree_fix(view: ClusterReader, group: Child | None) -> str:
+    """Return the fix for groups of a tree that do not match, empty if they match."""
+    root = lineage(view, group).root if group is not None else None
+    if isinstance(root, CompositeGroup) and any(unlike_groups(view, root, None)):
+        return "recreate the groups of the tree that do not match: podium audit lists them"
+    return ""
 
 
 def _judged(group: PodGroup, reading: WhyInput) -> JudgedGroup:
@@ -466,8 +495,8 @@ def _about_group(group: Child | None, by_state: Mapping[RunState, Sequence[Sched
     }
     pods = [pod for state in words for pod in by_state.get(state, ())]
     parts = [
-        f"{len(by_state[state])} {one if len(by_state[state]) == 1 else many}"
-        for state, (one, many) in words.items()
+        f"{len(by_state[state])} {singular if len(by_state[state]) == 1 else many}"
+        for state, (singular, many) in words.items()
         if by_state.get(state)
     ]
     yield f"{count(len(pods), 'pod')}{f': {listed(parts)}' if parts else ''}"
@@ -477,6 +506,9 @@ def _about_group(group: Child | None, by_state: Mapping[RunState, Sequence[Sched
     if group is not None:
         whole = group.disruption_mode is DisruptionMode.POD_GROUP
         yield f"{_size(group)}; preempted {'as a whole' if whole else 'pod by pod'}"
+        for condition in group.conditions:
+            if condition.type in FIRST_SCHEDULED and condition.status == "True":
+                yield f"first scheduled at {condition.lastTransitionTime}"
 
 
 def _least(group: Child) -> int | None:
@@ -490,7 +522,9 @@ def _size(group: Child) -> str:
 
 def _summary(subject: Subject, state: RunState, waiting: Sequence[Wait], gone: Sequence[Departure]) -> str:
     """Return the report in one sentence."""
-    own = next((each for each in gone if each.of is Of.ITSELF and each.by not in _STAYS), None)
+    own = next(
+        (departure for departure in gone if departure.of is Of.ITSELF and departure.by not in _STAYS), None
+    )
     if own is not None and state is not RunState.GONE and not STORED.intersection(own.told):
         own = None  # The group was recreated after its eviction.
     ended = "" if own is None else f": {own.words}{f' at {own.time}' if own.time else ''}"

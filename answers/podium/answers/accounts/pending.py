@@ -10,6 +10,7 @@ a kind that was not read gives no reason. If devices are short, the pods of a gr
 fit, and the first pod that does not fit is explained.
 """
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -20,8 +21,13 @@ import numpy as np
 from podium.answers.accounts.model import ExcludedDevices, NodeDevices, RequestDevices, Wait
 from podium.api.core import DEFAULT_SCHEDULER, POD_SCHEDULED, PODIUM_SCHEDULER, SCHEDULER_ERROR, Pod
 from podium.api.devices import MAX_CONSUMERS, ResourceClaim
-from podium.api.foreign import PodOwner
-from podium.api.groups import GROUP_SCHEDULED, INITIALLY_SCHEDULED, PodGroup
+from podium.api.groups import (
+    COMPOSITE_ERROR,
+    COMPOSITE_INITIALLY_SCHEDULED,
+    FIRST_SCHEDULED,
+    GROUP_ERROR,
+    PodGroup,
+)
 from podium.api.membership import key_of
 from podium.api.meta import Condition
 from podium.api.podclaims import (
@@ -32,15 +38,17 @@ from podium.api.podclaims import (
     entry_claims,
     takes_consumer,
 )
+from podium.api.podkinds.kind import PodOwner
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
-from podium.cluster.reader import ClusterReader, Name, Target, group_of, name_of
+from podium.cluster.reader import Child, ClusterReader, Name, Target, group_of, name_of
 from podium.groups.messages import not_counting
-from podium.planner.devices.examining import DeviceExaminer, DeviceNode
 from podium.planner.devices.gates import default_gates
 from podium.planner.devices.needs import class_refusal
 from podium.planner.devices.plannedclaims import claim_key, node_of
 from podium.planner.devices.shortage import (
+    DeviceExaminer,
+    DeviceNode,
     DeviceShortage,
     DeviceTally,
     RequestShortage,
@@ -65,6 +73,20 @@ _GATED = "SchedulingGated"
 _GATES: Mapping[str, str] = {
     "kueue.x-k8s.io/": "Kueue removes the gate when it admits the Workload: check kubectl get workloads"
 }
+# The reasons of conditions for what cannot be evaluated, with the remedy.
+_GROUP_FIX = (
+    "correct the pods that the message names, or recreate its groups: most of their fields are immutable. "
+    "podium audit lists all groups that do not match"
+)
+_ERRORS: Mapping[str, str] = {
+    SCHEDULER_ERROR: "correct the named problem; the scheduler retries by itself",
+    GROUP_ERROR: _GROUP_FIX,
+    COMPOSITE_ERROR: _GROUP_FIX,
+}
+# The beginnings of messages of kube-scheduler 1.38 that only name the group that has the reason.
+_POINTS = re.compile(
+    r'(?:ancestor composite pod group|parent pod group) "[^"]*" (?:is unschedulable|encountered an error)'
+)
 _FIXES: Mapping[Blocker, str] = {
     Blocker.GROUP_MISSING: (
         "create the PodGroup, or check why it is not created (auto groups: podium controller)"
@@ -88,15 +110,17 @@ class Pending(NamedTuple):
 
     `divergence_fix` is the audit's fix for a group whose pods differ from it; else empty. `provisioning` are
     their unbound claims that have a selected node, each with the node. `members` are all pods of the group.
-    `paused` is the owner of the group that creates no pods.
+    `paused` is the owner of the group that creates no pods. `tree` are the group of the pods and its
+    ancestors, nearest first, then the other groups of their tree.
     """
 
     pods: Sequence[Schedulable]
-    group: PodGroup | None = None
+    group: Child | None = None
     divergence_fix: str = ""
     provisioning: Mapping[str, str] = {}
     members: Sequence[Pod] = ()
     paused: PodOwner | None = None
+    tree: Sequence[Child] = ()
 
     @property
     def scheduler(self) -> str:
@@ -112,26 +136,25 @@ class MissingInput(NamedTuple):
 
 
 def waits(
-    pending: Pending, found: PlacementTarget | Unplaceable | MissingInput | None, reserved: Iterable[Wait]
+    pending: Pending, verdict: PlacementTarget | Unplaceable | MissingInput | None, reserved: Iterable[Wait]
 ) -> Iterator[Wait]:
     """Yield the reasons, starting with the reason to address first.
 
-    `found` is the engine's verdict, or the reason why there is none; None if the engine does not judge
+    `verdict` is the engine's, or the reason why there is none; None if the engine does not judge
     it. `reserved` are the reasons of `reservations`.
     """
     since = _since(pending)
     # Input that the engine cannot judge blocks Podium's scheduler, but no other.
-    kept = isinstance(found, Unplaceable) and (
-        found.cause is not Blocker.NOT_JUDGED or pending.scheduler == PODIUM_SCHEDULER
+    kept = isinstance(verdict, Unplaceable) and (
+        verdict.cause is not Blocker.NOT_JUDGED or pending.scheduler == PODIUM_SCHEDULER
     )
     if kept:
-        yield from _refused(found, pending, since)
+        yield from _refused(verdict, pending, since)
     yield from reserved
     yield from _unbound(pending)
-    wait = _scheduler_message(pending)
-    if wait is not None:
-        yield wait
-    elif not kept and not pending.provisioning:
+    said = _scheduler_messages(pending)
+    yield from said
+    if not said and not kept and not pending.provisioning:
         yield Wait(
             cause=NOT_TRIED,
             message=f"{pending.scheduler} has not reported on it yet",
@@ -139,30 +162,30 @@ def waits(
             fix=_is_it_running(pending.scheduler),
         )
     if not kept:
-        yield from _refused(found, pending, since)
-    if isinstance(found, MissingInput):
+        yield from _refused(verdict, pending, since)
+    if isinstance(verdict, MissingInput):
         yield Wait(
             cause=NOT_READ,
-            message=f"{found.what} not read, so whether that blocks it is not known",
-            fix=f"add {found.resources} to the input, or get permission to list them",
+            message=f"{verdict.what} not read, so whether that blocks it is not known",
+            fix=f"add {verdict.resources} to the input, or get permission to list them",
         )
-    if isinstance(found, PlacementTarget) and found.preemption_barred:
+    if isinstance(verdict, PlacementTarget) and verdict.preemption_barred:
         yield Wait(
             cause=NO_PREEMPTION,
-            message=f"it may not preempt: {found.preemption_barred}",
+            message=f"it may not preempt: {verdict.preemption_barred}",
             fix="it waits for free resources: wait, add nodes, or give it a class that may preempt",
         )
 
 
 def _refused(
-    found: PlacementTarget | Unplaceable | MissingInput | None, pending: Pending, since: str
+    verdict: PlacementTarget | Unplaceable | MissingInput | None, pending: Pending, since: str
 ) -> Iterator[Wait]:
-    if isinstance(found, Unplaceable):
-        assert found.cause is not None, "every refused target has a cause"
-        message, fix = found.why, _fix(found.cause, pending)
-        if found.cause is Blocker.TOO_FEW and pending.paused is not None:
+    if isinstance(verdict, Unplaceable):
+        assert verdict.cause is not None, "every refused target has a cause"
+        message, fix = verdict.why, _fix(verdict.cause, pending)
+        if verdict.cause is Blocker.TOO_FEW and pending.paused is not None:
             message, fix = _paused(pending.paused)
-        yield Wait(cause=found.cause, message=message, since=since, fix=fix)
+        yield Wait(cause=verdict.cause, message=message, since=since, fix=fix)
 
 
 def _paused(owner: PodOwner) -> tuple[str, str]:
@@ -189,31 +212,66 @@ def _since(pending: Pending) -> str:
     return min(filter(None, times), default="")
 
 
-def _scheduler_message(pending: Pending) -> Wait | None:
-    """Return the scheduler's message for the group, or else for the pods; None if there is no message."""
-    conditions = [each for pod in pending.pods if (each := _condition(pod, POD_SCHEDULED)) is not None]
-    for each in pending.group.conditions if pending.group is not None else ():
-        if each.type in (INITIALLY_SCHEDULED, GROUP_SCHEDULED) and each.status == "False":
-            return _message_of(each, pending)
-    refused = [each for each in conditions if each.status == "False" and each.reason != _GATED]
-    if not refused:
+def _scheduler_messages(pending: Pending) -> list[Wait]:
+    """Return the scheduler's messages: on the group, else on the pods, else on the groups of their tree.
+
+    kube-scheduler 1.38 gives pods and groups messages that only name the group which has the reason. If that
+    is a composite group, the reason of its first group without room follows.
+    """
+    own = _refusal(pending.group) if pending.group is not None else None
+    pods = _usual_refusal(pending.pods)
+    said = [(condition, "") for condition in (own, pods) if condition is not None]
+    if not said:
+        return []
+    others = [group for group in pending.tree if group is not pending.group]
+    told = [
+        (refused, f" on {group.ref}", group) for group in others if (refused := _refusal(group)) is not None
+    ]
+    reasons = [*said, *((refused, where) for refused, where, _ in told)]
+    first = next((reason for reason in reasons if not _POINTS.match(reason[0].message or "")), said[0])
+    messages = [first]
+    if first[0].type == COMPOSITE_INITIALLY_SCHEDULED and first[0].reason not in _ERRORS:
+        messages += (
+            (refused, where)
+            for refused, where, group in told
+            if isinstance(group, PodGroup) and not _POINTS.match(refused.message or "")
+        )
+    return [_message_of(condition, where, pending) for condition, where in messages[:2]]
+
+
+def _refusal(group: Child) -> Condition | None:
+    """Return the condition of a group that was never scheduled, None if its scheduler set none."""
+    refused = (
+        stored for stored in group.conditions if stored.type in FIRST_SCHEDULED and stored.status == "False"
+    )
+    return next(refused, None)
+
+
+def _usual_refusal(pods: Iterable[Schedulable]) -> Condition | None:
+    """Return the most frequent condition of refused pods, which may get different ones in one attempt."""
+    conditions = (condition for pod in pods if (condition := _condition(pod, POD_SCHEDULED)) is not None)
+    refused = [
+        condition for condition in conditions if condition.status == "False" and condition.reason != _GATED
+    ]
+    messages = Counter(condition.message or "" for condition in refused)
+    if not messages:
         return None
-    # Members may get different messages in one attempt; the most frequent message is used for the group.
-    messages = Counter(each.message or "" for each in refused)
     most = max(messages, key=lambda message: (bool(message), messages[message], message))
-    return _message_of(next(each for each in refused if (each.message or "") == most), pending)
+    return next(condition for condition in refused if (condition.message or "") == most)
 
 
-def _message_of(condition: Condition, pending: Pending) -> Wait:
+def _message_of(condition: Condition, where: str, pending: Pending) -> Wait:
     words = condition.message or "it found no node; the input does not hold its message"
-    error = condition.reason == SCHEDULER_ERROR
+    reason = condition.reason or "no reason given"
+    fix = _ERRORS.get(reason) or _more_room_fix(words, pending)
+    if reason == SCHEDULER_ERROR and _POINTS.match(words):
+        # The condition of a group that was scheduled once stays True.
+        fix = "see podium audit for the named group, or the log of the scheduler"
     return Wait(
         cause=SCHEDULER_SAYS,
-        message=f"{pending.scheduler} ({condition.reason or 'no reason given'}): {words}",
+        message=f"{pending.scheduler} ({reason}){where}: {words}",
         since=condition.lastTransitionTime or "",
-        fix="correct the named problem; the scheduler retries by itself"
-        if error
-        else _more_room_fix(words, pending),
+        fix=fix,
     )
 
 
@@ -244,7 +302,7 @@ def _unbound(pending: Pending) -> Iterator[Wait]:
 def _fix(cause: Blocker, pending: Pending) -> str:
     if cause is Blocker.DIVERGENT and pending.divergence_fix:
         return pending.divergence_fix
-    ended = sum(each.finished for each in pending.members)
+    ended = sum(peer.finished for peer in pending.members)
     if cause is Blocker.TOO_FEW and ended:
         live = len(pending.members) - ended
         return f"{not_counting(ended)}: lower the group's minCount to {live}"
@@ -288,34 +346,36 @@ class PodShortage(NamedTuple):
 
 def lacking_devices(engine: Engine, target: Target) -> PodShortage | None:
     """Return the shortage of the first pod that devices keep from all nodes, None if they keep none."""
-    found = engine.placement_target(target)
-    if not isinstance(found, PlacementTarget):
+    placement = engine.placement_target(target)
+    if not isinstance(placement, PlacementTarget):
         return None
     snapshot, known = engine.snapshot, engine.snapshot.devices
-    with engine.placing(found) as placed:
-        first = {snapshot.shape.item(row): row for row in reversed(found.rows) if row not in placed}
-        for row in sorted(first.values(), key=found.rows.index)[:_SHAPES]:
+    with engine.placing(placement) as placed:
+        first = {snapshot.shape.item(row): row for row in reversed(placement.rows) if row not in placed}
+        for row in sorted(first.values(), key=placement.rows.index)[:_SHAPES]:
             shape = snapshot.shape_at(row)
             if not engine.placer.chain.devices.concerns(shape):
                 continue
-            claims = [each for each in known.unallocated(row) if known.assumed(claim_key(each)) is None]
+            claims = [claim for claim in known.unallocated(row) if known.assumed(claim_key(claim)) is None]
             gates = default_gates(snapshot.minor)
             examiner = DeviceExaminer(known.slices.values(), known.classes.values(), gates)
             shortage = explain_shortage(examiner, claims, _device_nodes(engine, shape), known.usage)
             if shortage.requests or shortage.error or shortage.unexamined:
-                return PodShortage(name_of(snapshot.pod_at(row)), len(found.rows), len(placed), shortage)
+                return PodShortage(name_of(snapshot.pod_at(row)), len(placement.rows), len(placed), shortage)
     return None
 
 
-def device_waits(found: PodShortage) -> Iterator[Wait]:
+def device_waits(short: PodShortage) -> Iterator[Wait]:
     """Yield a reason for each request that finds too few devices."""
-    shortage, about = found.shortage, ""
-    if found.pods > 1:
-        about = f"{found.placed} of {found.pods} pods find a place, and pod {found.pod[1]} finds none: "
+    shortage, about = short.shortage, ""
+    if short.pods > 1:
+        about = f"{short.placed} of {short.pods} pods find a place, and pod {short.pod[1]} finds none: "
     if shortage.error:
         yield Wait(cause=NO_DEVICES, message=f"{about}{shortage.error}", fix="correct the claim or its class")
-    for each in shortage.requests:
-        yield Wait(cause=NO_DEVICES, message=f"{about}{_shortage_message(each, shortage)}", fix=_DEVICES_FIX)
+    for request in shortage.requests:
+        yield Wait(
+            cause=NO_DEVICES, message=f"{about}{_shortage_message(request, shortage)}", fix=_DEVICES_FIX
+        )
     if shortage.unexamined and not shortage.requests:
         left_out = f"the devices of {count(shortage.unexamined, 'node')} were not examined"
         fix = "use fewer requests, or selectors of less cost"
@@ -329,24 +389,24 @@ def device_waits(found: PodShortage) -> Iterator[Wait]:
         yield Wait(cause=NO_DEVICES, message=f"devices do not count: {pool}", fix=fix)
 
 
-def request_devices(found: PodShortage) -> tuple[RequestDevices, ...]:
+def request_devices(short: PodShortage) -> tuple[RequestDevices, ...]:
     """Return the requests that find too few devices as values."""
     return tuple(
         RequestDevices(
-            claim=each.claim,
-            request=each.request,
-            needed=each.needed,
-            nodes=each.nodes,
-            devices=each.tally.devices,
-            free=each.tally.free,
-            excluded=_excluded(each.tally),
-            together=each.together,
+            claim=request.claim,
+            request=request.request,
+            needed=request.needed,
+            nodes=request.nodes,
+            devices=request.tally.devices,
+            free=request.tally.free,
+            excluded=_excluded(request.tally),
+            together=request.together,
             nearest=tuple(
-                NodeDevices(node=node, devices=one.devices, free=one.free, excluded=_excluded(one))
-                for node, one in each.nearest
+                NodeDevices(node=node, devices=tally.devices, free=tally.free, excluded=_excluded(tally))
+                for node, tally in request.nearest
             ),
         )
-        for each in found.shortage.requests
+        for request in short.shortage.requests
     )
 
 
@@ -359,16 +419,16 @@ def _device_nodes(engine: Engine, shape: Shape) -> list[DeviceNode]:
         if reason not in by_devices:
             for row in np.flatnonzero(rows).tolist():
                 refused.setdefault(row, reason)
-    found = []
+    nodes = []
     for row in chain.by_name().tolist():
         node = snapshot.objects[row]
         labels = (node.metadata.labels if node is not None else None) or {}
-        found.append(DeviceNode(snapshot.node_name(row), labels, refused.get(row, "")))
-    return found
+        nodes.append(DeviceNode(snapshot.node_name(row), labels, refused.get(row, "")))
+    return nodes
 
 
 def _shortage_message(short: RequestShortage, shortage: DeviceShortage) -> str:
-    wanted = f"needs {count(short.needed, 'device')}" if short.needed else "needs all matching devices"
+    needs = f"needs {count(short.needed, 'device')}" if short.needed else "needs all matching devices"
     words = _tally_words(short.tally)
     if short.together:
         words += f", but {short.together}"
@@ -380,7 +440,7 @@ def _shortage_message(short: RequestShortage, shortage: DeviceShortage) -> str:
     if short.nodes > 1 and short.nearest[0][1].free:
         name, tally = short.nearest[0]
         nearest = f"; the nearest is {name}: {_tally_words(tally)}"
-    return f"claim {short.claim}, request {short.request} {wanted}: {words} ({where}{left_out}){nearest}"
+    return f"claim {short.claim}, request {short.request} {needs}: {words} ({where}{left_out}){nearest}"
 
 
 def _tally_words(tally: DeviceTally) -> str:
@@ -438,12 +498,12 @@ _ALLOCATED = _ClaimState(
 
 def claim_waits(pods: Iterable[Schedulable], view: ClusterReader, unread: Collection[str]) -> list[Wait]:
     """Return the problems of the pods' claims, those that stop a pod first."""
-    found: dict[_ClaimState, dict[str, None]] = {}
+    by_state: dict[_ClaimState, dict[str, None]] = {}
     given = list(pods)
-    problems = (each for pod in given for each in _problems(pod, view, unread))
+    problems = (pod_problem for pod in given for pod_problem in _problems(pod, view, unread))
     for problem, name in chain(_crowded(given, view, unread), problems):
-        found.setdefault(problem, {})[name] = None
-    ordered = sorted(found.items(), key=lambda item: not item[0].stops)
+        by_state.setdefault(problem, {})[name] = None
+    ordered = sorted(by_state.items(), key=lambda item: not item[0].stops)
     return [
         Wait(
             cause=CLAIM_UNUSABLE if problem.stops else CLAIM_ALLOCATED,
@@ -456,15 +516,15 @@ def claim_waits(pods: Iterable[Schedulable], view: ClusterReader, unread: Collec
 
 def with_claims(waits: Sequence[Wait], of_claims: Sequence[Wait]) -> list[Wait]:
     """Return all reasons in the order to address them: gates and missing pods come before claims."""
-    causes = [each.cause in tuple(Blocker) for each in waits]
+    causes = [wait.cause in tuple(Blocker) for wait in waits]
     first = causes.index(False) if False in causes else len(causes)
-    stopping = [each for each in of_claims if each.cause == CLAIM_UNUSABLE]
+    stopping = [wait for wait in of_claims if wait.cause == CLAIM_UNUSABLE]
     return [*waits[:first], *stopping, *waits[first:], *of_claims[len(stopping) :]]
 
 
 def awaits_claims(pods: Iterable[Schedulable], view: ClusterReader) -> bool:
     """Return whether a pod waits for a claim to be created from a template."""
-    return any(each.unnamed for pod in pods for each in entry_claims(pod, group_of(view, pod)))
+    return any(entry.unnamed for pod in pods for entry in entry_claims(pod, group_of(view, pod)))
 
 
 def _crowded(
@@ -487,7 +547,7 @@ def _problems(
     pod: Schedulable, view: ClusterReader, unread: Collection[str]
 ) -> Iterator[tuple[_ClaimState, str]]:
     group, namespace = group_of(view, pod), pod.metadata.namespace or ""
-    templates = {each.name: each.resourceClaimTemplateName for each in pod.spec.resourceClaims or ()}
+    templates = {source.name: source.resourceClaimTemplateName for source in pod.spec.resourceClaims or ()}
     for entry in entry_claims(pod, group):
         template = templates.get(entry.entry)
         if entry.unnamed:

@@ -25,7 +25,7 @@ from podium.audit.gangs import amount_text
 from podium.cluster.reader import ClusterReader, Target, group_of, name_of
 from podium.documents.reading import Known
 from podium.planner.engine import Engine
-from podium.planner.preemption.intents import LATE_SECONDS, is_leaving, preempts, stored_nomination
+from podium.planner.preemption.inflight import LATE_SECONDS, is_leaving, preempts, stored_nomination
 from podium.planner.preemption.target import PlacementTarget
 from podium.rules.commands import delete_pods
 from podium.text import SHOWN, count, listed, some
@@ -114,10 +114,10 @@ def selected_waits(provisioning: Mapping[str, str], namespace: str) -> Iterator[
         )
 
 
-def fits_now(engine: Engine, found: PlacementTarget) -> bool:
+def fits_now(engine: Engine, target: PlacementTarget) -> bool:
     """Return whether a target fits without preemption, beside the room that is reserved for others."""
-    with engine.placing(found) as placed:
-        return len(placed) >= found.needed
+    with engine.placing(target) as placed:
+        return len(placed) >= target.needed
 
 
 def _unsuitable(pods: Iterable[Schedulable], engine: Engine) -> dict[str, str]:
@@ -175,24 +175,26 @@ def _due(pod: Schedulable) -> datetime | None:
 
 def _under_way(nodes: Sequence[str], victims: Sequence[_LeavingPod], around: Surroundings) -> Wait:
     """Return the state of a preemption whose victims hold their room."""
-    overdue = [each for each in victims if _is_overdue(each, around)]
+    overdue = [victim for victim in victims if _is_overdue(victim, around)]
     begun = "a preemption for it is in progress"
     where = f"{begun}: {_nodes_are(nodes)} reserved" if nodes else begun
-    silent = sorted({each.node_name for each in overdue or victims if _state_of_node(each.node_name, around)})
+    silent = sorted(
+        {victim.node_name for victim in overdue or victims if _state_of_node(victim.node_name, around)}
+    )
     about = "".join(f"; node {node} {_state_of_node(node, around)}" for node in silent[:SHOWN])
     if not overdue:
-        lost = [each for each in victims if each.node_name in silent]
+        lost = [victim for victim in victims if victim.node_name in silent]
         return Wait(
             cause=RESERVED_NODE,
             message=f"{where} until {_awaited(victims, around)}{about}",
             fix="; ".join([_WAIT, *([_force(lost, around, silent=True)] if lost else [])]),
         )
-    overdue.sort(key=lambda each: (each.due, each.pod.metadata.name))
-    first, *others = [
-        f"{_shown_name(each.pod, around)} is overdue since {each.pod.metadata.deletionTimestamp}"
-        for each in overdue[:SHOWN]
+    overdue.sort(key=lambda victim: (victim.due, victim.pod.metadata.name))
+    first, *more = [
+        f"{_shown_name(victim.pod, around)} is overdue since {victim.pod.metadata.deletionTimestamp}"
+        for victim in overdue[:SHOWN]
     ]
-    names = [first, *(each.replace(" is overdue", "", 1) for each in others)]
+    names = [first, *(clause.replace(" is overdue", "", 1) for clause in more)]
     if len(overdue) > SHOWN:
         names.append(f"{len(overdue) - SHOWN:,} more")
     return Wait(
@@ -201,7 +203,7 @@ def _under_way(nodes: Sequence[str], victims: Sequence[_LeavingPod], around: Sur
         fix="; ".join(
             _force(pods, around, silent=lost)
             for lost in (True, False)
-            if (pods := [each for each in overdue if (each.node_name in silent) is lost])
+            if (pods := [victim for victim in overdue if (victim.node_name in silent) is lost])
         ),
     )
 
@@ -213,9 +215,11 @@ def _is_overdue(victim: _LeavingPod, around: Surroundings) -> bool:
 
 def _awaited(victims: Sequence[_LeavingPod], around: Surroundings) -> str:
     """Return which victims have to end, and when the last is due."""
-    names = some(_shown_name(each.pod, around) for each in victims)
+    names = some(_shown_name(victim.pod, around) for victim in victims)
     ended = "has ended" if len(victims) == 1 else "have ended"
-    due = [(each.due, each.pod.metadata.deletionTimestamp) for each in victims if each.due is not None]
+    due = [
+        (victim.due, victim.pod.metadata.deletionTimestamp) for victim in victims if victim.due is not None
+    ]
     if len(due) < len(victims):
         unbegun = len(victims) - len(due)
         return f"{names} {ended}; the deletion of {count(unbegun, 'pod')} has not begun"
@@ -225,7 +229,7 @@ def _awaited(victims: Sequence[_LeavingPod], around: Surroundings) -> str:
 
 def _force(overdue: Sequence[_LeavingPod], around: Surroundings, *, silent: bool) -> str:
     """Return how to free the room of pods whose kubelet does not end them, or (`silent`) cannot."""
-    nodes = sorted({each.node_name for each in overdue})
+    nodes = sorted({victim.node_name for victim in overdue})
     kind = "node" if len(nodes) == 1 else "nodes"
     lead = (
         f"if {kind} {some(nodes)} will not come back, so that nothing of the pods runs"
@@ -233,8 +237,8 @@ def _force(overdue: Sequence[_LeavingPod], around: Surroundings, *, silent: bool
         else f"check the kubelet of {kind} {some(nodes)}; once nothing of the pods runs"
     )
     names: defaultdict[str, list[str]] = defaultdict(list)
-    for each in overdue:
-        namespace, name = name_of(each.pod)
+    for leaving in overdue:
+        namespace, name = name_of(leaving.pod)
         if around.known(namespace):
             names[namespace].append(name)
     if not names:
@@ -243,7 +247,7 @@ def _force(overdue: Sequence[_LeavingPod], around: Surroundings, *, silent: bool
         f"{delete_pods(namespace, pods)} --force --grace-period=0"
         for namespace, pods in sorted(names.items())
     ]
-    kept = sorted({finalizer for each in overdue for finalizer in each.pod.metadata.finalizers or ()})
+    kept = sorted({finalizer for victim in overdue for finalizer in victim.pod.metadata.finalizers or ()})
     last = f"; then remove the finalizers {some(kept)}" if kept else ""
     return f"{lead}: {'; '.join(commands[:SHOWN])}{last}"
 
@@ -259,8 +263,8 @@ def _without_victims(
             message=f"a preemption for it is in progress: {_nodes_are(nodes)} reserved",
             fix=_WAIT,
         )
-    found = around.engine.placement_target(target)
-    if isinstance(found, PlacementTarget) and fits_now(around.engine, found):
+    placement = around.engine.placement_target(target)
+    if isinstance(placement, PlacementTarget) and fits_now(around.engine, placement):
         message = f"{reserved}, no pod is leaving, and it fits now"
         return Wait(cause=RESERVED_NODE, message=message, fix="the scheduler places it when it tries again")
     missing = [node for node in nodes if node not in around.view.nodes]
@@ -281,28 +285,28 @@ def _without_victims(
 
 def _kept_for_others(target: Target, engine: Engine, around: Surroundings) -> Iterator[Wait]:
     """Yield the room that is kept for others, if the target would fit without their nominations."""
-    found = engine.placement_target(target)
-    if not isinstance(found, PlacementTarget):
+    placement = engine.placement_target(target)
+    if not isinstance(placement, PlacementTarget):
         return
-    pods, nodes = engine.nominations.holding(found.priority, found.rows)
+    pods, nodes = engine.nominations.holding(placement.priority, placement.rows)
     if not len(pods):
         return
     holders: defaultdict[int, list[int]] = defaultdict(list)
     for row, node in zip(pods.tolist(), nodes.tolist(), strict=True):
         holders[node].append(row)
-    with engine.placing(found, reserved=False) as placed:
+    with engine.placing(placement, reserved=False) as placed:
         used = {node: row for row, node in placed.items() if node in holders}
-        if len(placed) < found.needed:
+        if len(placed) < placement.needed:
             return
-    if fits_now(engine, found):
+    if fits_now(engine, placement):
         return
-    with engine.placing(found):
+    with engine.placing(placement):
         # Without a place on these nodes a constraint between pods keeps it out, such as anti-affinity.
-        rows = used or dict.fromkeys(holders, found.rows[0])
+        rows = used or dict.fromkeys(holders, placement.rows[0])
         kept = [
             f"{_short(engine, row, node, holders[node])} kept for {_holders(engine, holders[node], around)}"
             f" on node {engine.snapshot.node_name(node)}"
-            for node, row in sorted(rows.items(), key=lambda each: engine.snapshot.node_name(each[0]))
+            for node, row in sorted(rows.items(), key=lambda item: engine.snapshot.node_name(item[0]))
         ]
     more = f"; the same on {count(len(kept) - SHOWN, 'more node')}" if len(kept) > SHOWN else ""
     first = engine.snapshot.pod_at(holders[min(rows, key=engine.snapshot.node_name)][0])
@@ -359,7 +363,9 @@ def _state_of_node(name: str, around: Surroundings) -> str:
         return "no longer exists" if around.engine is not None else ""
     taints = (node.spec.taints if isinstance(node, SchedulableNode) and node.spec is not None else None) or ()
     conditions = (node.status.conditions if node.status is not None else None) or ()
-    ready = next((each for each in conditions if each.type == "Ready"), None)
-    if any(each.key == _UNREACHABLE for each in taints) or (ready is not None and ready.status == "Unknown"):
+    ready = next((condition for condition in conditions if condition.type == "Ready"), None)
+    if any(taint.key == _UNREACHABLE for taint in taints) or (
+        ready is not None and ready.status == "Unknown"
+    ):
         return "does not answer"
     return "is not ready" if ready is not None and ready.status == "False" else ""

@@ -122,7 +122,7 @@ class Triage(msgspec.Struct, frozen=True, kw_only=True):
     baseline: Baseline | None = None
     today: date = date.max
 
-    def sort(self, found: Iterable[Finding], looked: Looked) -> Triaged:
+    def sort(self, findings: Iterable[Finding], looked: Looked) -> Triaged:
         """Return the findings sorted into counting, known and ignored, in the same order.
 
         A finding that is ignored is not also known.
@@ -131,11 +131,11 @@ class Triage(msgspec.Struct, frozen=True, kw_only=True):
         before = self.baseline.findings if self.baseline is not None else {}
         absent = dict(before)
         covered = Counter[int]()
-        for finding in found:
+        for finding in findings:
             covering = [index for index, ignore in enumerate(self.ignores) if ignore.covers(finding)]
             covered.update(covering)
             holding = (self.ignores[index] for index in covering)
-            ignore = next((each for each in holding if not each.expired(self.today)), None)
+            ignore = next((candidate for candidate in holding if not candidate.expired(self.today)), None)
             if before:
                 absent.pop(finding.fingerprint, None)
             if ignore is not None:
@@ -144,7 +144,7 @@ class Triage(msgspec.Struct, frozen=True, kw_only=True):
                 known.append(finding)
             else:
                 counting.append(finding)
-        gone = sorted(filter(looked.would_find, absent.values()), key=lambda each: each.sort_key)
+        gone = sorted(filter(looked.would_find, absent.values()), key=lambda entry: entry.sort_key)
         shares = [self._share(ignore, covered[index], looked) for index, ignore in enumerate(self.ignores)]
         result = Triaged(counting, known, ignored, gone, shares, None)
         if self.baseline is None:

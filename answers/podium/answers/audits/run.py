@@ -30,12 +30,13 @@ from podium.answers.audits.report import (
     NotChecked,
     PriorityShare,
 )
-from podium.api.core import POD_SCHEDULED, Pod
+from podium.api.core import POD_SCHEDULED, PODIUM_SCHEDULER, Pod
 from podium.api.findings import Finding, ObjectRef, Severity
 from podium.api.groups import NATIVE_GROUP
 from podium.api.membership import GroupKey
 from podium.api.meta import ObjectMeta
-from podium.api.minors import NEAREST, minor_of, nearest, planned_note, proven_minor
+from podium.api.minors import MINORS as KNOWN_MINORS
+from podium.api.minors import NEAREST, minor_of, nearest, prerelease_note, proven_minor
 from podium.api.reads import Kind
 from podium.audit.claims import claims_exceeded, shares_too_much
 from podium.audit.gangs import GANG_TOO_FEW_PODS
@@ -53,7 +54,7 @@ from podium.rules.lastwave import GANG_LAST_WAVE
 from podium.text import count
 
 # The Kubernetes minor versions that the rules know.
-MINORS = {f"1.{minor}": minor for minor in (35, 36, 37, 38)}
+MINORS = {minor.name: number for number, minor in KNOWN_MINORS.items()}
 DEFAULT_MINOR = "1.37"
 FIXES_SHOWN = 10
 EVERYTHING_COUNTS = Triage()
@@ -90,7 +91,7 @@ def audit(
         report = audit_view(
             loaded.state,
             kubernetes=kubernetes,
-            chosen_by=f"{chosen_by}{planned_note(MINORS.get(kubernetes, 0))}",
+            chosen_by=f"{chosen_by}{prerelease_note(MINORS.get(kubernetes, 0))}",
             objects=objects_read(loaded),
             skipped=loaded.skipped,
             select=select,
@@ -126,9 +127,9 @@ def audit_view(
     an invalid quantity.
     """
     survey = Survey(view, _minor(kubernetes), selected=bool(selector))
-    found, ran, not_checked = run_rules(survey, _chosen(select, ignore), namespace, selector, triage)
+    audited, ran, not_checked = run_rules(survey, _chosen(select, ignore), namespace, selector, triage)
     looked = Looked(ran, partly_checked(not_checked), namespace, selector)
-    triaged = triage.sort([each.finding for each in found], looked)
+    triaged = triage.sort([item.finding for item in audited], looked)
     counting = set(triaged.counting)
     severities = Counter(finding.severity for finding in triaged.counting)
     total, by_namespace, by_owner = blocked(survey, blocked_groups(survey))
@@ -145,8 +146,8 @@ def audit_view(
         blockedByNamespace=by_namespace,
         blockedByOwner=by_owner,
         priorities=_priorities(survey),
-        fixes=fix_shares(each for each in found if each.finding in counting)[:FIXES_SHOWN],
-        waiting=sum(each.finding.rule in (GANG_TOO_FEW_PODS.id, GANG_LAST_WAVE.id) for each in found),
+        fixes=fix_shares(item for item in audited if item.finding in counting)[:FIXES_SHOWN],
+        waiting=sum(item.finding.rule in (GANG_TOO_FEW_PODS.id, GANG_LAST_WAVE.id) for item in audited),
         waitingPods=sum(map(_waits, view.pods.values())),
         strayPods=sum(
             len(members) for key, members in view.referenced_groups().items() if key not in view.groups
@@ -180,9 +181,9 @@ def run_rules(
         parts[Part.SELECTION] = f"only what matches {selector} was read"
     view = survey.view
     runnable, not_checked = _runnable(checks, survey.unread, parts)
-    found = [_finished(each, view, triage) for check in runnable for each in check.run(survey)]
-    found.sort(key=lambda each: _order(each.finding))
-    return Ran(found, frozenset(check.rule.id for check in runnable), not_checked)
+    audited = [_finished(finding, view, triage) for check in runnable for finding in check.run(survey)]
+    audited.sort(key=lambda item: _order(item.finding))
+    return Ran(audited, frozenset(check.rule.id for check in runnable), not_checked)
 
 
 def _waits(pod: Pod) -> bool:
@@ -216,7 +217,7 @@ def choose_minor(view: ClusterReader, server: str = "", *, assumed: str = DEFAUL
         why = f"the input is no cluster, so its kubelet 1.{newest} does not count"
         versions.clear()
     if not versions:
-        refs = [each.ref for index in (view.groups, view.workloads) for each in index.values()]
+        refs = [stored.ref for index in (view.groups, view.workloads) for stored in index.values()]
         proven = proven_minor(ref.apiVersion for ref in refs if ref.group == NATIVE_GROUP)
         return proven or (assumed, f"assumed, because {why}")
     known = nearest(newest, MINORS.values())
@@ -224,15 +225,15 @@ def choose_minor(view: ClusterReader, server: str = "", *, assumed: str = DEFAUL
     return known, how if known == f"1.{newest}" else f"{how} is 1.{newest}; {NEAREST}"
 
 
-def _finished(found: AuditFinding, view: ClusterReader, triage: Triage) -> AuditFinding:
+def _finished(audited: AuditFinding, view: ClusterReader, triage: Triage) -> AuditFinding:
     """Return a finding with its stable name, and with the severity that the triage has for its rule."""
-    finding = found.finding
+    finding = audited.finding
     name = lasting_name(view, finding.object)
     severity = triage.severities.get(finding.rule, finding.severity)
     if name == finding.object.name and severity is finding.severity:
-        return found
+        return audited
     lasting = "" if name == finding.object.name else name
-    return found._replace(finding=msgspec.structs.replace(finding, lasting_name=lasting, severity=severity))
+    return audited._replace(finding=msgspec.structs.replace(finding, lasting_name=lasting, severity=severity))
 
 
 def _order(finding: Finding) -> tuple[object, ...]:
@@ -270,7 +271,7 @@ def _runnable(
         missing = [kind for kind in check.rule.needs if kind in unread]
         for kind in (*missing, *(kind for kind in check.also if kind in unread)):
             kept[kind, unread[kind]].append(check.rule.id)
-        misled = [parts[part] for part in parts if part in check.misled_by]
+        misled = [parts[limit] for limit in parts if limit in check.misled_by]
         if misled and not missing:
             kept[Kind.POD, ", ".join(misled)].append(check.rule.id)
         elif not missing:
@@ -290,12 +291,12 @@ def _priorities(survey: Survey) -> list[PriorityShare]:
     ]
 
 
-def fix_shares(found: Iterable[AuditFinding]) -> list[FixShare]:
+def fix_shares(findings: Iterable[AuditFinding]) -> list[FixShare]:
     """Return the fixes, each for one cause that findings share, those that clear most findings first."""
     rules: dict[str, Counter[tuple[int, str]]] = defaultdict(Counter)
-    for each in found:
-        finding = each.finding
-        rules[each.remedy or finding.fix][finding.severity.rank, finding.rule] += 1
+    for audited in findings:
+        finding = audited.finding
+        rules[audited.remedy or finding.fix][finding.severity.rank, finding.rule] += 1
     shares = []
     for fix, ids in rules.items():
         rank, rule = min(ids, key=lambda key: (-ids[key], key))
@@ -306,16 +307,18 @@ def fix_shares(found: Iterable[AuditFinding]) -> list[FixShare]:
 
 def _divergent_groups(survey: Survey) -> list[DivergentGroup]:
     groups = [
-        _divergent(each.ref, "PodGroup", each.divergence, each.staying)
-        for each in survey.groups
-        if each.divergence is not None and each.divergence.priority.divergent
+        _divergent(group.ref, "PodGroup", group.divergence, group.staying)
+        for group in survey.groups
+        if group.divergence is not None and group.divergence.priority.divergent
     ]
-    groups += [_divergent(each.ref, "inferred", each.divergence, each.present) for each in survey.inferred]
+    groups += [
+        _divergent(group.ref, "inferred", group.divergence, group.present) for group in survey.inferred
+    ]
     return sorted(groups, key=lambda group: (group.namespace, group.name, group.apiVersion))
 
 
 def _divergent(ref: ObjectRef, source: str, divergence: Divergence, pods: Iterable[Pod]) -> DivergentGroup:
-    values = {name: each.value for each in divergence.priority.differing for name in each.live}
+    values = {name: variant.value for variant in divergence.priority.differing for name in variant.live}
     differing = [(role(pod), pod.metadata.name) for pod in pods if pod.metadata.name in values]
     return DivergentGroup(
         apiVersion=ref.apiVersion,
@@ -324,7 +327,7 @@ def _divergent(ref: ObjectRef, source: str, divergence: Divergence, pods: Iterab
         source=source,
         priority=divergence.priority.expected,
         members=divergence.members,
-        divergent=[DivergentPod(name, values[name], part) for part, name in sorted(differing)],
+        divergent=[DivergentPod(name, values[name], pod_role) for pod_role, name in sorted(differing)],
     )
 
 
@@ -345,7 +348,7 @@ class _Tally:
 
 def blocked_groups(survey: Survey) -> list[SurveyedGroup]:
     """Return the groups whose live pods are not scheduled now, or will not be if they are recreated."""
-    return [each for each in survey.groups if _is_blocked(survey, each)]
+    return [group for group in survey.groups if _is_blocked(survey, group)]
 
 
 def blocked(
@@ -355,10 +358,10 @@ def blocked(
     total = _Tally()
     namespaces: dict[str, _Tally] = defaultdict(_Tally)
     owners: dict[str, _Tally] = defaultdict(_Tally)
-    for each in groups:
-        here = namespaces[each.key.namespace]
+    for group in groups:
+        here = namespaces[group.key.namespace]
         theirs: set[str] = set()
-        shares = Counter((_owner(survey, pod), survey.capacity.shape(pod)) for pod in each.present)
+        shares = Counter((_owner(survey, pod), survey.capacity.shape(pod)) for pod in group.present)
         for (owner, shape), number in shares.items():
             for tally in (total, here, owners[owner]):
                 tally.add(number, shape.devices())
@@ -368,31 +371,32 @@ def blocked(
     return total.result(), _shares(namespaces.items()), _shares(owners.items())
 
 
-def _is_blocked(survey: Survey, each: SurveyedGroup) -> bool:
-    if not each.stored or (each.key.native and survey.minor <= 35):
+def _is_blocked(survey: Survey, group: SurveyedGroup) -> bool:
+    if not group.stored or (group.key.native and survey.minor <= 35):
         return False
-    if each.group is None:
+    if group.group is None:
         return survey.read(Kind.POD_GROUP) and not survey.selected
-    if each.shortfall is not None or each.key in survey.pinned or _shares_claim(survey, each):
+    if group.shortfall is not None or group.key in survey.pinned or _shares_claim(survey, group):
         return True
-    if waits_for_ever(survey, each):
+    if waits_for_ever(survey, group):
         return True
-    if not each.key.native or each.divergence is None:
+    if not group.key.native or group.divergence is None:
         return False
-    if each.is_split(survey.minor):
+    by_podium = group.schedulers == {PODIUM_SCHEDULER}
+    if group.is_split(survey.minor) or (not by_podium and survey.is_in_refused_tree(group)):
         return True
-    return is_refused(each.group, each.divergence, survey.minor)
+    return is_refused(group.group, group.divergence, survey.minor)
 
 
-def _shares_claim(survey: Survey, each: SurveyedGroup) -> bool:
+def _shares_claim(survey: Survey, group: SurveyedGroup) -> bool:
     """Return whether members share a claim that too few pods may use.
 
     1.36 places all members with a claim of one pod, and one starts.
     """
-    if survey.read(Kind.RESOURCE_CLAIM) and claims_exceeded(survey, each):
+    if survey.read(Kind.RESOURCE_CLAIM) and claims_exceeded(survey, group):
         return True
-    refused = survey.minor >= 37 or not each.key.native
-    return refused and survey.read(Kind.CLAIM) and shares_too_much(survey, each)
+    refused = survey.minor >= 37 or not group.key.native
+    return refused and survey.read(Kind.CLAIM) and shares_too_much(survey, group)
 
 
 def _owner(survey: Survey, pod: Pod) -> str:

@@ -3,12 +3,8 @@
 Each object has a name and is unique, and the number of pods is limited. As in all input of a command, the
 last of two equal objects counts, and an object of a folder that does not decode is skipped.
 
-A TrainJob is read as the JobSet that kubeflow/trainer creates for it. A TrainJob has no pod template. Its
-runtime (TrainingRuntime or ClusterTrainingRuntime) is a JobSet, in which it sets the number of nodes, the
-resources of each node, and patches of the pods. Runtimes create nothing. Steps that load data or a model are
-left out: one pod each, which ends before the training begins.
-
-Source: pkg/runtime of kubeflow/trainer (the jobset and mpi plugins).
+A TrainJob is read as the JobSet that kubeflow/trainer creates for it with a runtime of the file. Runtimes
+create nothing.
 """
 
 from collections import Counter
@@ -19,20 +15,29 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from podium import jsontext
-from podium.answers.expansion.makers import MOST_PODS, generated, size_of, uid_of
+from podium.answers.expansion.createdpods import MOST_PODS, size_of
 from podium.api.fieldpath import at, parse_path
 from podium.api.findings import ObjectError, ObjectRef, group_of
-from podium.api.foreign import MANIFEST_OWNERS
 from podium.api.inputnotes import InputNotes
 from podium.api.meta import ObjectMeta
-from podium.api.podcreators import PodCreator
+from podium.api.podkinds.created import generated, uid_of
+from podium.api.podkinds.jobset import JOBSET_KEY
+from podium.api.podkinds.kind import PodCreator
+from podium.api.podkinds.table import OWNER_KINDS
+from podium.api.podkinds.trainer import (
+    TRAINJOB_KEY,
+    RuntimeIdentity,
+    is_runtime,
+    jobset_of,
+    runtime_identity,
+    runtime_of,
+)
 from podium.api.reads import MANIFEST_READS, Kind, Read
 from podium.api.schedulable import SCHEDULING_READS
 from podium.documents.clusterinfo import CLUSTER_INFO
 from podium.documents.document import Document, ReadError, in_json_words
 from podium.documents.load import CLUSTER_SCOPED, Identity, identity_of, note_duplicate
 from podium.errors import QuestionError
-from podium.groups.inferred import TRAINJOB_STEP
 
 T = TypeVar("T")
 # The API groups of Kubernetes itself, without the suffix `.k8s.io`; all of their kinds with pods are read.
@@ -77,8 +82,8 @@ class Added(NamedTuple):
 
     def owner(self) -> PodCreator:
         """Return an owner of pods as a whole object."""
-        kind = MANIFEST_OWNERS[self.document.apiVersion, self.document.kind]
-        owner: PodCreator = msgspec.convert(self.value, kind.type)
+        row = OWNER_KINDS[self.document.apiVersion, self.document.kind]
+        owner: PodCreator = msgspec.convert(self.value, row.type)
         return owner
 
     def placed(self, function: Callable[..., T], *arguments: Any, **named: Any) -> T:
@@ -107,7 +112,7 @@ def read_added(
     An object without a name gets the name that a server would generate. An object without an age gets the age
     of `now`. `strict` refuses duplicates, and objects of a folder that do not decode.
     """
-    found: dict[Identity, Added] = {}
+    by_identity: dict[Identity, Added] = {}
     others: Counter[tuple[str, str]] = Counter()
     notes = InputNotes()
     for document in with_jobsets(documents):
@@ -117,18 +122,18 @@ def read_added(
                 others[document.apiVersion, document.kind] += 1
             continue
         try:
-            added = _with_name(document, read, now, len(found))
+            added = _with_name(document, read, now, len(by_identity))
         except ReadError as error:
             if strict or not document.found:
                 raise
             notes.skipped.append(error.skipped())
             continue
-        before = found.pop(identity_of(added.ref), None)
+        before = by_identity.pop(identity_of(added.ref), None)
         if before is not None:
             note_duplicate(added.ref, before.document.origin, document, notes, strict=strict)
-        found[identity_of(added.ref)] = added
-    _check_size(found.values())
-    return list(found.values()), [*notes.lines(), *_skipped_notes(others)]
+        by_identity[identity_of(added.ref)] = added
+    _check_size(by_identity.values())
+    return list(by_identity.values()), [*notes.lines(), *_skipped_notes(others)]
 
 
 def _skipped_notes(others: Counter[tuple[str, str]]) -> Iterator[str]:
@@ -140,7 +145,7 @@ def _skipped_notes(others: Counter[tuple[str, str]]) -> Iterator[str]:
     ):
         kinds = [(key, number) for key, number in sorted(others.items()) if _why_unread(*key) is why]
         if kinds:
-            yield f"{note}: {', '.join(f'{number:,} {each[0]} {each[1]}' for each, number in kinds)}"
+            yield f"{note}: {', '.join(f'{number:,} {kind[0]} {kind[1]}' for kind, number in kinds)}"
 
 
 def _why_unread(api_version: str, kind: str) -> _Unread:
@@ -161,7 +166,7 @@ def _with_name(document: Document, read: Read, now: str, index: int) -> Added:
     value = document.value()
     # An object that was taken from a server is added as a new object.
     sent = {
-        key: each for key, each in value["metadata"].items() if key not in ("resourceVersion", "namespace")
+        key: field for key, field in value["metadata"].items() if key not in ("resourceVersion", "namespace")
     }
     sent |= {"name": name, "uid": meta.uid or uid_of(document.kind, namespace, name)}
     sent |= {"creationTimestamp": meta.creationTimestamp or now}
@@ -172,11 +177,11 @@ def _with_name(document: Document, read: Read, now: str, index: int) -> Added:
 def _check_size(added: Iterable[Added]) -> None:
     """Raise an error if the file would create too many pods, before any pod is created."""
     total = 0
-    for each in added:
-        total += _size(each)
+    for obj in added:
+        total += _size(obj)
         if total > MOST_PODS:
-            problem = f"{each.ref} brings the file to {total:,} pods. The maximum is {MOST_PODS:,}"
-            raise each.document.error(problem)
+            problem = f"{obj.ref} brings the file to {total:,} pods. The maximum is {MOST_PODS:,}"
+            raise obj.document.error(problem)
 
 
 def _size(added: Added) -> int:
@@ -189,16 +194,6 @@ def _size(added: Added) -> int:
         return 0
 
 
-# The field with the number of replicas, by kind. Of a JobSet with several roles it would be ambiguous.
-_FIELDS = {
-    ("apps/v1", "Deployment"): "spec.replicas",
-    ("apps/v1", "ReplicaSet"): "spec.replicas",
-    ("apps/v1", "StatefulSet"): "spec.replicas",
-    ("v1", "ReplicationController"): "spec.replicas",
-    ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"): "spec.replicas",
-    ("batch/v1", "Job"): "spec.parallelism",
-    ("jobset.x-k8s.io/v1alpha2", "JobSet"): "spec.replicatedJobs[0].replicas",
-}
 _POD = ("v1", "Pod")
 _HINT = "Give a file with one Deployment, StatefulSet, LeaderWorkerSet, Job, JobSet with one role, or pod"
 
@@ -208,27 +203,37 @@ def scaled(documents: Sequence[Document], replicas: int) -> list[Document]:
 
     For a Job that is its parallelism. Raises QuestionError if there is no such workload, or several.
     """
-    found = [each for each in documents if (each.apiVersion, each.kind) in {*_FIELDS, _POD}]
-    if len(found) != 1:
-        number = "no" if not found else str(len(found))
+    workloads = [document for document in documents if _api_kind(document) == _POD or _replicas(document)]
+    if len(workloads) != 1:
+        number = "no" if not workloads else str(len(workloads))
         raise QuestionError("replicas", f"has {number} workloads with a number of replicas. {_HINT}")
-    (workload,) = found
-    others = [each for each in documents if each is not workload]
+    (workload,) = workloads
+    others = [document for document in documents if document is not workload]
     if workload.kind == "Pod":
         return [*others, *(_copy(workload, index) for index in range(replicas))]
     return [*others, _with_replicas(workload, replicas)]
 
 
+def _api_kind(document: Document) -> tuple[str, str]:
+    return document.apiVersion, document.kind
+
+
+def _replicas(document: Document) -> str:
+    """Return the field with the number of replicas, empty if the kind has none."""
+    row = OWNER_KINDS.get(_api_kind(document))
+    return row.replicas if row is not None else ""
+
+
 def _copy(pod: Document, index: int) -> Document:
     value = pod.value()
-    meta = {key: each for key, each in (value.get("metadata") or {}).items() if key != "uid"}
+    meta = {key: field for key, field in (value.get("metadata") or {}).items() if key != "uid"}
     name = meta.get("name") or meta.get("generateName", "pod").rstrip("-")
     return msgspec.structs.replace(pod, body={**value, "metadata": {**meta, "name": f"{name}-{index}"}})
 
 
 def _with_replicas(workload: Document, replicas: int) -> Document:
     value: dict[str, Any] = jsontext.parse(msgspec.json.encode(workload.value()), Any)
-    *parents, field = parse_path(_FIELDS[workload.apiVersion, workload.kind])
+    *parents, field = parse_path(_replicas(workload))
     spec = value.setdefault("spec", {})
     if workload.kind == "JobSet" and len(spec.get("replicatedJobs") or ()) != 1:
         problem = "has not exactly one role, so its number of replicas is ambiguous. Change the file"
@@ -240,129 +245,24 @@ def _with_replicas(workload: Document, replicas: int) -> Document:
     return msgspec.structs.replace(workload, body=value, inherits=False)
 
 
-_TRAINER = "trainer.kubeflow.org/v1alpha1"
-_JOBSET = "jobset.x-k8s.io/v1alpha2"
-_CLUSTER, _NAMESPACED = "ClusterTrainingRuntime", "TrainingRuntime"
-# The name of a role, and of the container in it, that spec.trainer changes.
-_NODE = "node"
-# Patches of containers change no request.
-_CONTAINERS = ("containers", "initContainers")
-
-_Value = dict[str, Any]
-
-
 def with_jobsets(documents: Iterable[Document]) -> list[Document]:
     """Return documents without runtimes, and with a JobSet in place of each TrainJob of one of them."""
-    listed = list(documents)
-    runtimes = {
-        _identity(each.kind, _map(each.value(), "metadata")): each.value()
-        for each in listed
-        if _is(each, _CLUSTER, _NAMESPACED)
-    }
-    found = []
-    for document in listed:
-        if _is(document, _CLUSTER, _NAMESPACED):
-            continue
-        runtime = runtimes.get(_runtime_of(document.value())) if _is(document, "TrainJob") else None
-        found.append(document if runtime is None else _jobset(document, runtime))
-    return found
+    runtimes: dict[RuntimeIdentity, dict[str, Any]] = {}
+    others: list[Document] = []
+    for document in documents:
+        if is_runtime(*_api_kind(document)):
+            value = document.value()
+            runtimes[runtime_identity(document.kind, value)] = value
+        else:
+            others.append(document)
+    return [_trained(document, runtimes) for document in others]
 
 
-def _is(document: Document, *kinds: str) -> bool:
-    return document.apiVersion == _TRAINER and document.kind in kinds
-
-
-def _identity(kind: str, metadata: Mapping[str, Any]) -> tuple[str, str, str]:
-    namespace = "" if kind == _CLUSTER else metadata.get("namespace") or "default"
-    return kind, str(namespace), str(metadata.get("name") or "")
-
-
-def _runtime_of(trainjob: _Value) -> tuple[str, str, str]:
-    ref = _map(trainjob, "spec", "runtimeRef")
-    named = {**_map(trainjob, "metadata"), "name": ref.get("name")}
-    return _identity(str(ref.get("kind") or _CLUSTER), named)
-
-
-def _jobset(document: Document, runtime: _Value) -> Document:
-    """Return the JobSet of a TrainJob, which has its name and labels."""
-    trainjob = document.value()
-    spec = {**_map(runtime, "spec", "template", "spec")}
-    roles = _maps(spec.get("replicatedJobs"))
-    first = [each.get("name") for each in roles if _step(each).endswith("-initializer")]
-    rest = [each for each in roles if each.get("name") not in first]
-    spec["replicatedJobs"] = [_role(_after(each, first), trainjob, runtime) for each in rest]
-    if (suspend := _map(trainjob, "spec").get("suspend")) is not None:
-        spec["suspend"] = suspend
-    meta = _map(trainjob, "metadata")
-    value = {"apiVersion": _JOBSET, "kind": "JobSet", "metadata": meta, "spec": spec}
-    return msgspec.structs.replace(document, apiVersion=_JOBSET, kind="JobSet", body=value, inherits=False)
-
-
-def _step(role: _Value) -> str:
-    return str(_map(role, "template", "metadata", "labels").get(TRAINJOB_STEP, ""))
-
-
-def _after(role: _Value, ended: list[Any]) -> _Value:
-    """Return a role that no longer waits for roles that have ended."""
-    waits = [each for each in _maps(role.get("dependsOn")) if each.get("name") not in ended]
-    return {**role, "dependsOn": waits}
-
-
-def _role(role: _Value, trainjob: _Value, runtime: _Value) -> _Value:
-    """Return a role of the runtime with the numbers, resources and patches of a TrainJob."""
-    job = _map(role, "template")
-    spec, pods = {**_map(job, "spec")}, {**_map(job, "spec", "template")}
-    pod_spec = {**_map(pods, "spec")}
-    trains = _step(role) == "trainer"
-    if trains or role.get("name") == _NODE:
-        trainer = _map(trainjob, "spec", "trainer")
-        number = _nodes(role, trainer, runtime, trains=trains)
-        spec |= {"parallelism": number, "completions": number}
-        if resources := trainer.get("resourcesPerNode"):
-            pod_spec["containers"] = [
-                {**each, "resources": resources} if each.get("name") == _NODE else each
-                for each in _maps(pod_spec.get("containers"))
-            ]
-    if "volcano" in _map(runtime, "spec", "podGroupPolicy"):
-        pod_spec.setdefault("schedulerName", "volcano")
-    for patch in _patches(role.get("name"), trainjob):
-        pod_spec |= {key: each for key, each in _map(patch, "spec").items() if key not in _CONTAINERS}
-    spec["template"] = {**pods, "spec": pod_spec}
-    return {**role, "template": {**job, "spec": spec}}
-
-
-def _nodes(role: _Value, trainer: _Value, runtime: _Value, *, trains: bool) -> Any:
-    """Return the number of pods of a role that trains. With MPI the launcher is one pod beside the nodes."""
-    policy = _map(runtime, "spec", "mlPolicy")
-    number = trainer.get("numNodes") or policy.get("numNodes") or 1
-    if "mpi" not in policy:
-        return number if trains else 1
-    if role.get("name") != _NODE:
-        return 1
-    launcher = _map(policy, "mpi").get("runLauncherAsNode") is True
-    return max(number - 1, 1) if launcher and isinstance(number, int) else number
-
-
-def _patches(role: Any, trainjob: _Value) -> list[_Value]:
-    """Return the patches of the pod template of a role, in the present and the former field."""
-    spec = _map(trainjob, "spec")
-    found = []
-    for patch in _maps(spec.get("runtimePatches")):
-        roles = _maps(_map(patch, "trainingRuntimeSpec", "template", "spec").get("replicatedJobs"))
-        found += [_map(each, "template", "spec", "template") for each in roles if each.get("name") == role]
-    for patch in _maps(spec.get("podTemplateOverrides")):
-        if any(each.get("name") == role for each in _maps(patch.get("targetJobs"))):
-            found.append(patch)
-    return found
-
-
-def _maps(value: Any) -> list[_Value]:
-    """Return the mappings in a list; empty for other types."""
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
-def _map(value: Any, *path: str) -> _Value:
-    """Return the mapping at a path; empty if there is none."""
-    for key in path:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value if isinstance(value, dict) else {}
+def _trained(document: Document, runtimes: Mapping[RuntimeIdentity, dict[str, Any]]) -> Document:
+    """Return the JobSet of a TrainJob of one of the runtimes, and any other document as it is."""
+    runtime = runtimes.get(runtime_of(document.value())) if _api_kind(document) == TRAINJOB_KEY else None
+    if runtime is None:
+        return document
+    api_version, kind = JOBSET_KEY
+    jobset = jobset_of(document.value(), runtime)
+    return msgspec.structs.replace(document, apiVersion=api_version, kind=kind, body=jobset, inherits=False)

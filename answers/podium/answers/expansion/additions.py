@@ -15,9 +15,9 @@ from podium.answers.expansion.added import Added, converted
 from podium.answers.expansion.selecting import selections
 from podium.api.core import PODIUM_SCHEDULER, Namespace, PriorityClass
 from podium.api.findings import ObjectRef
-from podium.api.foreign import PodOwner
 from podium.api.groups import GROUP_LABEL, CompositeGroup, PodGroup, Workload
 from podium.api.meta import ObjectMeta
+from podium.api.podkinds.kind import PodOwner
 from podium.api.reads import READS, Kind, Read
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Name, name_of
@@ -54,8 +54,8 @@ class Additions:
         # The objects that admission reads. Pods of the cluster are not among them.
         self.seen = ClusterState(native_served=profile.workload_api)
         for index in (state.namespaces, state.classes, state.workloads, state.composites, state.groups):
-            for each in index.values():
-                self.seen.apply(each)
+            for obj in index.values():
+                self.seen.apply(obj)
         self.objects: list[Readable] = []
         self.notes = notes
         self.admission = AddedAdmission(state, self.seen, profile, labels, notes)
@@ -188,13 +188,13 @@ class AddedAdmission:
         return {**value, "metadata": meta, "spec": spec}, joins
 
     def _lets_ask(self, namespace: str) -> bool:
-        found = self._seen.namespaces.get(namespace)
-        if found is None and Kind.NAMESPACE in self._state.unread:
+        stored = self._seen.namespaces.get(namespace)
+        if stored is None and Kind.NAMESPACE in self._state.unread:
             self._notes.append(
                 f"namespace {namespace} was not read; assuming that its label allows auto groups"
             )
             return True
-        lets = autogroups.opted_in(found)
+        lets = autogroups.opted_in(stored)
         if not lets:
             self._notes.append(
                 f"namespace {namespace} does not allow auto groups (its label "

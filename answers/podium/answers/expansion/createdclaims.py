@@ -22,7 +22,6 @@ import msgspec
 
 from podium.answers.expansion.added import Added, converted
 from podium.answers.expansion.additions import Additions
-from podium.answers.expansion.makers import generated, uid_of, value_at
 from podium.api.claims import ClaimSource
 from podium.api.core import EntryStatus, ResourceClaimEntry
 from podium.api.devices import ResourceClaim, ResourceClaimTemplate
@@ -30,6 +29,7 @@ from podium.api.groups import PodGroup
 from podium.api.membership import membership
 from podium.api.meta import ObjectMeta, OwnerReference
 from podium.api.nodeselector import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from podium.api.podkinds.created import generated, uid_of, value_at
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable, SchedulableSpec, SchedulableStatus, Volume
 from podium.api.storage import (
@@ -95,7 +95,7 @@ def with_claims(spec: SchedulableSpec, templates: Sequence[VolumeTemplate], pod:
     """Return the spec of a StatefulSet's pod, with its own claims in place of the volumes of their names."""
     if not templates:
         return spec
-    own = {each.volume: ClaimSource(f"{each.volume}-{pod}") for each in templates}
+    own = {template.volume: ClaimSource(f"{template.volume}-{pod}") for template in templates}
     volumes = [Volume(name=name, persistentVolumeClaim=source) for name, source in own.items()]
     others = [volume for volume in spec.volumes or () if volume.name not in own]
     return msgspec.structs.replace(spec, volumes=[*volumes, *others])
@@ -126,10 +126,10 @@ class CreatedClaims:
         """Collect the claims for the volumes of a pod."""
         namespace, pod_name = name_of(pod)
         owner = _controlled_by("v1", "Pod", pod.metadata)
-        claims = [(f"{each.volume}-{pod_name}", each.claim, None) for each in stateful]
+        claims = [(f"{volume.volume}-{pod_name}", volume.claim, None) for volume in stateful]
         for name, template, owners in (
             *claims,
-            *((f"{pod_name}-{each.volume}", each.claim, [owner]) for each in ephemeral),
+            *((f"{pod_name}-{volume.volume}", volume.claim, [owner]) for volume in ephemeral),
         ):
             key = namespace, name
             metadata = self._metadata("PersistentVolumeClaim", key, template.metadata, owners)
@@ -138,7 +138,7 @@ class CreatedClaims:
     def create(self) -> None:
         """Add the claims that neither the file nor the cluster has, bound as controllers would bind them."""
         additions = self._additions
-        stored = {_full_name(each) for each in additions.objects if isinstance(each, PersistentVolumeClaim)}
+        stored = {_full_name(obj) for obj in additions.objects if isinstance(obj, PersistentVolumeClaim)}
         for key, claim in self._volumes.items():
             if key not in stored and key not in additions.state.claims:
                 additions.store(claim)
@@ -146,14 +146,18 @@ class CreatedClaims:
         self._create_resource_claims()
 
     def _create_resource_claims(self) -> None:
-        pods = [each for each in self._additions.objects if isinstance(each, Schedulable)]
+        pods = [obj for obj in self._additions.objects if isinstance(obj, Schedulable)]
         if not any(pod.spec.resourceClaims for pod in pods):
             return
         state, objects = self._additions.state, self._additions.objects
         templates = dict(state.claim_templates)
-        templates |= {_full_name(each): each for each in objects if isinstance(each, ResourceClaimTemplate)}
+        templates |= {
+            _full_name(template): template
+            for template in objects
+            if isinstance(template, ResourceClaimTemplate)
+        }
         claims = set(state.resource_claims)
-        claims |= {_full_name(each) for each in objects if isinstance(each, ResourceClaim)}
+        claims |= {_full_name(claim) for claim in objects if isinstance(claim, ResourceClaim)}
         of_groups: dict[tuple[Name, str | None], EntryStatus] = {}
         for pod in pods:
             if pod.pending:
@@ -176,9 +180,9 @@ class CreatedClaims:
         group = self._additions.seen.groups.get(key) if key is not None and key.native else None
         status = pod.status or SchedulableStatus(phase="Pending")
         named = {
-            each.name: each
-            for each in status.resourceClaimStatuses or ()
-            if each.resourceClaimName is None or (namespace, each.resourceClaimName) in claims
+            entry_status.name: entry_status
+            for entry_status in status.resourceClaimStatuses or ()
+            if entry_status.resourceClaimName is None or (namespace, entry_status.resourceClaimName) in claims
         }
         for entry in pod.spec.resourceClaims or ():
             if entry.resourceClaimTemplateName is None or entry.name in named:
@@ -244,7 +248,7 @@ def _of_group(
     group: PodGroup, entry: ResourceClaimEntry, created: Mapping[tuple[Name, str | None], EntryStatus]
 ) -> EntryStatus | None:
     """Return the claim of a group's entry, of the cluster or `created` for the file, None for none."""
-    stored = next((each for each in group.created if each.name == entry.name), None)
+    stored = next((claim_status for claim_status in group.created if claim_status.name == entry.name), None)
     return stored or created.get(((group.ref.namespace, group.ref.name), entry.name))
 
 
@@ -274,12 +278,12 @@ class ClaimBinder:
         self._additions = additions
         self._volumes = dict(state.volumes)
         self._classes = dict(state.storage_classes)
-        for index, each in enumerate(objects):
-            if isinstance(each, PersistentVolume):
-                objects[index] = volume = _available(each)
+        for index, stored in enumerate(objects):
+            if isinstance(stored, PersistentVolume):
+                objects[index] = volume = _available(stored)
                 self._volumes[volume.metadata.name or ""] = volume
-            elif isinstance(each, StorageClass):
-                self._classes[each.metadata.name or ""] = each
+            elif isinstance(stored, StorageClass):
+                self._classes[stored.metadata.name or ""] = stored
         self._free = BindableVolumes()
         unread = Kind.STORAGE_CLASS in state.unread
         self._default = default_class(self._classes.values()) or (_UNREAD_DEFAULT if unread else "")
@@ -290,7 +294,7 @@ class ClaimBinder:
     def bind(self) -> None:
         """Replace the claims by those that a cluster has a moment later, and add their volumes."""
         objects = self._additions.objects
-        claims = [at for at, each in enumerate(objects) if isinstance(each, PersistentVolumeClaim)]
+        claims = [at for at, stored in enumerate(objects) if isinstance(stored, PersistentVolumeClaim)]
         for volume in self._volumes.values() if claims else ():
             if (bindable := bindable_volume(volume)) is not None:
                 self._free.put(bindable)
@@ -394,11 +398,11 @@ class ClaimBinder:
 def default_class(classes: Iterable[StorageClass]) -> str:
     """Return the default class: the newest of those that are marked, and of these the first by name."""
     marked = [
-        each
-        for each in sorted(classes, key=lambda each: each.metadata.name or "")
-        if any((each.metadata.annotations or {}).get(key) == "true" for key in DEFAULT_CLASS)
+        storage_class
+        for storage_class in sorted(classes, key=lambda storage_class: storage_class.metadata.name or "")
+        if any((storage_class.metadata.annotations or {}).get(key) == "true" for key in DEFAULT_CLASS)
     ]
-    newest = max(marked, key=lambda each: each.metadata.creationTimestamp or "", default=None)
+    newest = max(marked, key=lambda candidate: candidate.metadata.creationTimestamp or "", default=None)
     return (newest.metadata.name or "") if newest is not None else ""
 
 
@@ -415,8 +419,8 @@ def _topologies(storage_class: StorageClass) -> VolumeNodeAffinity | None:
     terms = [
         NodeSelectorTerm(
             [
-                NodeSelectorRequirement(each.key, "In", each.values)
-                for each in term.matchLabelExpressions or ()
+                NodeSelectorRequirement(expression.key, "In", expression.values)
+                for expression in term.matchLabelExpressions or ()
             ]
         )
         for term in allowed

@@ -18,18 +18,17 @@ from typing import Any, NamedTuple
 
 from podium.answers.expansion.added import Added
 from podium.answers.expansion.additions import Additions
-from podium.answers.expansion.makers import Batch, Made, uid_of
 from podium.api.core import PodTemplate
 from podium.api.fieldpath import at, parse_path
 from podium.api.findings import ObjectError, ObjectRef, group_of
-from podium.api.foreign import PodOwner
 from podium.api.groups import NATIVE_GROUP, PodGroup, Template, Workload
 from podium.api.membership import GroupKey, group_name
 from podium.api.minors import WORKLOAD_VERSIONS
-from podium.api.podcreators import JobSet, PodCreator
+from podium.api.podkinds.created import Batch, CreatedPods, uid_of
+from podium.api.podkinds.kind import PodOwner
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import name_of
-from podium.groups import autogroups, autotrees
+from podium.groups import autogroups
 from podium.rules import podgroup
 
 _FIELDS = ("schedulingConstraints", "disruptionMode", "resourceClaims", "priorityClassName")
@@ -44,77 +43,20 @@ class ControllerGroup(NamedTuple):
     document: dict[str, Any]
 
 
-class _RequestedGroup(NamedTuple):
-    """A group that a field asks for: its name, the pods, and the value of the field."""
-
-    path: str
-    name: str
-    batches: Sequence[Batch]
-    scheduling: Mapping[str, Any]
-    default: str = "gang"
-
-
-def scheduling_groups(added: Added, made: Made) -> Iterator[ControllerGroup]:
+def scheduling_groups(added: Added, pods: CreatedPods) -> Iterator[ControllerGroup]:
     """Yield the gangs that controllers create for spec.scheduling of an object of the file."""
-    owner = added.owner()
-    templates = dict(owner.templates())
-    for asked in _asked(owner, added, made):
-        policy = dict(asked.scheduling.get("schedulingPolicy") or {asked.default: {}})
-        if policy.get("gang") is None or not asked.batches:
+    creator = added.owner()
+    templates = creator.neutral().templates
+    for requested in creator.requested_groups(added.value, pods):
+        policy = dict(requested.scheduling.get("schedulingPolicy") or {requested.default: {}})
+        if policy.get("gang") is None or not requested.batches:
             continue
-        size = sum(len(batch.copies) for batch in asked.batches)
+        size = sum(len(batch.copies) for batch in requested.batches)
         policy = {"gang": {"minCount": size, **policy["gang"]}}
-        key = GroupKey(True, added.ref.namespace, asked.name)
-        document = _document(key, policy, asked.scheduling, templates.get(asked.batches[0].template))
-        yield ControllerGroup(asked.path, asked.batches, key, document)
-
-
-def _asked(owner: PodCreator, added: Added, made: Made) -> Iterator[_RequestedGroup]:
-    spec, name = added.value["spec"], added.ref.name
-    if not isinstance(owner, JobSet):
-        yield _RequestedGroup("spec.scheduling", name, made.batches, spec["scheduling"], default="basic")
-        return
-    if spec.get("scheduling") is not None:
-        yield from _of_jobset(owner, name, made, spec["scheduling"])
-        return
-    for index, role in enumerate(spec.get("replicatedJobs") or ()):
-        scheduling = ((role.get("template") or {}).get("spec") or {}).get("scheduling")
-        if scheduling is not None:
-            path = f"spec.replicatedJobs[{index}].template.spec.scheduling"
-            for batch in _of_roles(made, [role.get("name")]):
-                yield _RequestedGroup(path, batch.controller.name, [batch], scheduling, default="basic")
-
-
-def _of_jobset(
-    owner: JobSet, name: str, made: Made, scheduling: Mapping[str, Any]
-) -> Iterator[_RequestedGroup]:
-    """Yield the groups of a JobSet's own field: its pods start together, role by role, or Job by Job."""
-    assert owner.spec is not None
-    entries = scheduling.get("replicatedJobs") or ()
-    for index, entry in enumerate(entries):
-        path = f"spec.scheduling.replicatedJobs[{index}]"
-        names = entry.get("targetReplicatedJobs") or []
-        batches = _of_roles(made, names)
-        if entry.get("job") is not None:
-            for batch in batches:
-                yield _RequestedGroup(f"{path}.job", batch.controller.name, [batch], entry["job"])
-        else:
-            yield _RequestedGroup(path, "-".join((name, *names)), batches, entry)
-    if entries:
-        return
-    roles = owner.spec.replicatedJobs or ()
-    if len(owner.spec.initial_roles()) == sum(1 for role in roles if role.size()):
-        yield _RequestedGroup("spec.scheduling", name, made.batches, scheduling)
-        return
-    # A group of roles that wait for each other would never have all its pods.
-    for role in roles:
-        yield _RequestedGroup(
-            "spec.scheduling", f"{name}-{role.name}", _of_roles(made, [role.name]), scheduling
-        )
-
-
-def _of_roles(made: Made, names: Sequence[str | None]) -> list[Batch]:
-    return [batch for batch in made.batches if batch.role in names]
+        key = GroupKey(True, added.ref.namespace, requested.name)
+        template = templates.get(requested.batches[0].template)
+        document = _document(key, policy, requested.scheduling, template)
+        yield ControllerGroup(requested.path, requested.batches, key, document)
 
 
 def _document(
@@ -147,9 +89,11 @@ def make_gangs(
     below: dict[GroupKey, list[Schedulable]] = {}
     for key, pods in joined.items():
         gangs = (autogroups.gang_of(pod) for pod in pods)
-        gang = max((each for each in gangs if each is not None), key=lambda each: each.root)
+        gang = max(
+            (candidate for candidate in gangs if candidate is not None), key=lambda candidate: candidate.root
+        )
         owner = _owner(additions, owners, gang)
-        size = autotrees.size_of(owner, gang) if owner is not None else 0
+        size = autogroups.size_of(owner, gang) if owner is not None else 0
         if gang.root:
             root = GroupKey(False, key.namespace, gang.root, composite=True)
             below.setdefault(root, []).extend(pods)
@@ -157,12 +101,12 @@ def make_gangs(
             continue
         class_name = autogroups.class_of(additions.seen.classes, (pod.spec for pod in pods))
         disruption = autogroups.disruption_of(pod.metadata for pod in pods)
-        _put(additions, pods[0], autotrees.leaf_of(owner, gang, class_name, disruption))
+        _put(additions, pods[0], autogroups.leaf_of(owner, gang, class_name, disruption))
     for root, pods in below.items():
         gang_of_first = autogroups.gang_of(pods[0])
         owner = _owner(additions, owners, gang_of_first)
         class_name = autogroups.class_of(additions.seen.classes, (pod.spec for pod in pods))
-        document = autotrees.root_of(owner, class_name) if owner is not None else None
+        document = autogroups.root_of(owner, class_name) if owner is not None else None
         if root not in additions.seen.composites and document is not None:
             _put(additions, pods[0], document)
 
@@ -188,14 +132,6 @@ def _put(additions: Additions, first: Schedulable, document: dict[str, Any]) -> 
 _CONTROLLER = "spec.controllerRef"
 
 
-class BatchGroup(NamedTuple):
-    """The group of the pods of a batch, and the PodGroup as its controller would create it."""
-
-    batch: Batch
-    key: GroupKey
-    document: dict[str, Any]
-
-
 def has_groups(workload: Workload, groups: Iterable[PodGroup]) -> bool:
     """Return whether any of these groups was made from a Workload."""
     native = group_of(workload.ref.apiVersion) == NATIVE_GROUP
@@ -208,14 +144,14 @@ def has_groups(workload: Workload, groups: Iterable[PodGroup]) -> bool:
     )
 
 
-def maker_of(added: Added, makers: Iterable[tuple[Added, Made]]) -> tuple[Added, Made]:
+def creator_of(added: Added, creators: Iterable[tuple[Added, CreatedPods]]) -> tuple[Added, CreatedPods]:
     """Return the object of the file that a Workload refers to. Raises ObjectError if there is none."""
     spec = added.value.get("spec") or {}
     ref = spec.get("controllerRef") or {}
-    wanted = (ref.get("apiGroup") or "", ref.get("kind"), added.ref.namespace, ref.get("name"))
-    for owner, made in makers:
-        if wanted == (owner.ref.group, owner.ref.kind, owner.ref.namespace, owner.ref.name):
-            return owner, made
+    target = (ref.get("apiGroup") or "", ref.get("kind"), added.ref.namespace, ref.get("name"))
+    for owner, pods in creators:
+        if target == (owner.ref.group, owner.ref.kind, owner.ref.namespace, owner.ref.name):
+            return owner, pods
     named = (
         f"the {ref.get('kind')} {ref.get('name')}"
         if ref
@@ -225,17 +161,23 @@ def maker_of(added: Added, makers: Iterable[tuple[Added, Made]]) -> tuple[Added,
     raise ObjectError(added.ref, _CONTROLLER, problem)
 
 
-def groups_for(added: Added, owner: Added, made: Made, *, native_served: bool) -> list[BatchGroup]:
+def groups_for(
+    added: Added, owner: Added, pods: CreatedPods, *, native_served: bool
+) -> list[ControllerGroup]:
     """Return the group of each batch of an owner's pods, from a Workload. Raises ObjectError."""
     workload: Workload = added.read.neutral(added.typed())
     native = group_of(added.ref.apiVersion) == NATIVE_GROUP
-    templates = dict(owner.owner().templates())
+    templates = owner.owner().neutral().templates
     of: dict[GroupKey, str] = {}
     groups = []
-    for batch in made.batches:
+    for batch in pods.batches:
         path, template = _template(workload, batch)
-        pods = templates.get(batch.template)
-        named = None if pods is None else group_name(pods.metadata, pods.spec, native_served=native_served)
+        of_pods = templates.get(batch.template)
+        named = (
+            None
+            if of_pods is None
+            else group_name(of_pods.metadata, of_pods.spec, native_served=native_served)
+        )
         if named is not None and named[0] != native:
             problem = f"its pods name a group of another API ({named[1]})"
             raise ObjectError(workload.ref, _CONTROLLER, problem)
@@ -244,7 +186,7 @@ def groups_for(added: Added, owner: Added, made: Made, *, native_served: bool) -
         key = GroupKey(native, workload.ref.namespace, name)
         if of.setdefault(key, path) != path:
             raise ObjectError(workload.ref, path, f"its pods name PodGroup {name}, as those of {of[key]} do")
-        groups.append(BatchGroup(batch, key, _document_of_workload(added, key, path, template)))
+        groups.append(ControllerGroup(path, [batch], key, _document_of_workload(added, key, path, template)))
     return groups
 
 
@@ -253,16 +195,16 @@ def _template(workload: Workload, batch: Batch) -> tuple[str, Template]:
     if any(template.composite for template in workload.templates.values()):
         field = "spec.compositePodGroupTemplates"
         raise ObjectError(workload.ref, field, "a plan needs the groups of a tree. Add them")
-    found = [
+    matching = [
         (path, template)
         for path, template in workload.templates.items()
         if len(workload.templates) == 1 or template.name == batch.role
     ]
-    if len(found) != 1:
+    if len(matching) != 1:
         role = f"pods of role {batch.role}" if batch.role else "these pods, which have no roles"
         problem = f"several templates, and none has the name of {role}"
         raise ObjectError(workload.ref, "spec.podGroupTemplates", problem)
-    return found[0]
+    return matching[0]
 
 
 def _document_of_workload(added: Added, key: GroupKey, path: str, template: Template) -> dict[str, Any]:

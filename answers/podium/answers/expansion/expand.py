@@ -25,34 +25,32 @@ from podium.answers.expansion.createdclaims import (
 )
 from podium.answers.expansion.createdgroups import (
     ControllerGroup,
+    creator_of,
     groups_for,
     has_groups,
     make_gangs,
-    maker_of,
     scheduling_groups,
 )
-from podium.answers.expansion.makers import (
+from podium.answers.expansion.createdpods import (
     MOST_PODS,
-    Batch,
-    Made,
     admitting_nodes,
-    daemon_set,
+    created_pods,
     for_node,
-    made_by,
     nodes_of_daemon_sets,
     pods_of_deployments,
     rollout_surge,
-    uid_of,
 )
 from podium.answers.expansion.selecting import selected_keys
 from podium.api.core import SchedulingGroup
 from podium.api.findings import ObjectRef, group_of
-from podium.api.foreign import PodOwner, neutral_owner, template_documents
 from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, CompositeGroup, PodGroup
 from podium.api.membership import GroupKey, key_of, membership
 from podium.api.meta import ObjectMeta
-from podium.api.minors import minor_of
-from podium.api.reads import COMPOSITE_VERSION, Kind
+from podium.api.minors import group_minor, minor_of, named
+from podium.api.podkinds.created import Batch, CreatedPods, uid_of
+from podium.api.podkinds.kind import PodOwner, is_left_alone
+from podium.api.podkinds.workloads import DaemonSet
+from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable, SchedulableNode, SchedulableSpec, SchedulableStatus
 from podium.cluster.reader import Target, name_of
 from podium.cluster.state import ClusterState, Readable
@@ -60,9 +58,9 @@ from podium.documents.document import Document
 from podium.groups import autogroups
 from podium.groups.inferred import KUEUE_QUEUE
 from podium.groups.trees import flaw, group_at, leaves, root_key
+from podium.minors.minor import CLAIMS, COMPOSITE, Minor
 from podium.rules.admission import Profile
 from podium.rules.clientchecks import unknown_fields
-from podium.rules.context import CLAIMS, COMPOSITE
 from podium.text import count, listed, some
 
 # Kinds that decide the admission of others come first, in any order of the file.
@@ -100,8 +98,8 @@ class Expansion(NamedTuple):
         """Add the objects to a cluster."""
         for pod in self.ended:
             state.remove(pod)
-        for each in self.objects:
-            state.apply(each)
+        for obj in self.objects:
+            state.apply(obj)
 
 
 class _AdmittedTemplate(NamedTuple):
@@ -137,7 +135,7 @@ def expand(
     added, notes = read_added(documents, now, strict=strict)
     for gate, refs, shown in (
         (COMPOSITE, _native_trees(added), any(key.native for key in state.composites)),
-        (CLAIMS, _groups_with_claims(added), any(each.claims for each in state.groups.values())),
+        (CLAIMS, _groups_with_claims(added), any(group.claims for group in state.groups.values())),
     ):
         if not shown:
             notes += [f"{ref}: planned as with the gate {gate}" for ref in refs]
@@ -148,20 +146,16 @@ def expand(
 
 def _native_trees(added: Iterable[Added]) -> list[ObjectRef]:
     """Return the composite groups of the file that a server has only with its gate on."""
-    return [
-        each.ref
-        for each in added
-        if (each.document.apiVersion, each.document.kind) == (COMPOSITE_VERSION, COMPOSITE)
-    ]
+    return [obj.ref for obj in added if obj.ref.kind == COMPOSITE and obj.ref.group == NATIVE_GROUP]
 
 
 def _groups_with_claims(added: Iterable[Added]) -> list[ObjectRef]:
     """Return the native groups of the file with resource claims, which a server has only with its gate on."""
     return [
-        each.ref
-        for each in added
-        if (each.read.kind, group_of(each.document.apiVersion)) == (Kind.POD_GROUP, NATIVE_GROUP)
-        and (each.value.get("spec") or {}).get("resourceClaims")
+        obj.ref
+        for obj in added
+        if (obj.read.kind, group_of(obj.document.apiVersion)) == (Kind.POD_GROUP, NATIVE_GROUP)
+        and (obj.value.get("spec") or {}).get("resourceClaims")
     ]
 
 
@@ -186,39 +180,39 @@ class _Expander:
         self._deployed: dict[ObjectRef, list[Schedulable]] | None = None
 
     def expand(self, added: list[Added]) -> Expansion:
-        for each in added:
-            if each.read.kind in (Kind.POD, Kind.OWNER):
-                with self._additions.leaving_out(each.ref):
-                    self._note_unknown_fields(each)
-        of = {kind: [each for each in added if each.read.kind is kind] for kind in Kind}
+        for obj in added:
+            if obj.read.kind in (Kind.POD, Kind.OWNER):
+                with self._additions.leaving_out(obj.ref):
+                    self._note_unknown_fields(obj)
+        of = {kind: [obj for obj in added if obj.read.kind is kind] for kind in Kind}
         for kind in _FIRST:
-            for each in of[kind]:
-                with self._additions.leaving_out(each.ref):
+            for obj in of[kind]:
+                with self._additions.leaving_out(obj.ref):
                     namespace = kind is Kind.NAMESPACE
                     self._additions.store(
-                        each.typed()
+                        obj.typed()
                         if namespace
-                        else self._additions.admission.stored(each.document, each.read, each.value)
+                        else self._additions.admission.stored(obj.document, obj.read, obj.value)
                     )
-        if any(each.ref.kind == "DaemonSet" for each in of[Kind.OWNER]):
+        if any(obj.ref.kind == "DaemonSet" for obj in of[Kind.OWNER]):
             self._read_nodes(of[Kind.NODE])
-        makers: list[tuple[Added, Made]] = []
-        for each in of[Kind.OWNER]:
-            with self._additions.leaving_out(each.ref):
-                makers.append((each, self._made(each)))
-        given = self._groups_of_workloads(of[Kind.WORKLOAD], makers)
-        given |= self._groups_of_jobs(makers)
-        for each in of[Kind.POD]:
-            with self._additions.leaving_out(each.ref):
-                self._add_pod(each)
-        for each, made in makers:
-            if each.ref not in self._additions.unplanned:
-                with self._additions.leaving_out(each.ref):
-                    self._add_batches(each, made, given)
-        for each in added:
-            if each.read.kind not in (*_FIRST, Kind.OWNER, Kind.POD):
-                with self._additions.leaving_out(each.ref):
-                    self._add_other(each)
+        creators: list[tuple[Added, CreatedPods]] = []
+        for obj in of[Kind.OWNER]:
+            with self._additions.leaving_out(obj.ref):
+                creators.append((obj, self._created(obj)))
+        given = self._groups_of_workloads(of[Kind.WORKLOAD], creators)
+        given |= self._groups_of_jobs(creators)
+        for obj in of[Kind.POD]:
+            with self._additions.leaving_out(obj.ref):
+                self._add_pod(obj)
+        for obj, pods in creators:
+            if obj.ref not in self._additions.unplanned:
+                with self._additions.leaving_out(obj.ref):
+                    self._add_batches(obj, pods, given)
+        for obj in added:
+            if obj.read.kind not in (*_FIRST, Kind.OWNER, Kind.POD):
+                with self._additions.leaving_out(obj.ref):
+                    self._add_other(obj)
         self._claims.create()
         make_gangs(self._additions, self._joined, self._owners)
         targets = targets_of(self._additions)
@@ -257,29 +251,29 @@ class _Expander:
         )
         self._additions.store(value)
 
-    def _made(self, added: Added) -> Made:
+    def _created(self, added: Added) -> CreatedPods:
         """Add an owner, and return the pods that it creates."""
-        owner, stored = added.owner(), self._additions.state.owners.get(added.ref)
+        creator, stored = added.owner(), self._additions.state.owners.get(added.ref)
         if stored is not None:
             # Its pods name its UID.
-            owner.metadata.uid = stored.metadata.uid
-        if added.ref.kind == "DaemonSet":
-            made = self._daemon_set(added, owner.metadata.uid or "")
+            creator.metadata.uid = stored.metadata.uid
+        if isinstance(creator, DaemonSet):
+            pods = self._daemon_set(added, creator)
         else:
-            made = added.placed(made_by, owner, added.value)
+            pods = added.placed(created_pods, creator, added.value)
             if stored is not None and added.ref.kind == "Deployment":
-                self._roll_out(added, sum(len(batch.copies) for batch in made.batches))
+                self._roll_out(added, sum(len(batch.copies) for batch in pods.batches))
             elif stored is not None and added.ref.kind != "StatefulSet":
                 # Pods of a StatefulSet keep their names, so those of the cluster are replaced.
                 self._notes.append(f"{added.ref} exists already; its pods stay, beside the added ones")
-        self._notes += made.notes
-        queue = (owner.metadata.labels or {}).get(KUEUE_QUEUE)
-        if queue and made.batches:
+        self._notes += pods.notes
+        queue = (creator.metadata.labels or {}).get(KUEUE_QUEUE)
+        if queue and pods.batches:
             self._notes.append(f"{added.ref}: planned as if Kueue had admitted it (queue {queue})")
-        neutral = neutral_owner(owner)
-        self._owners[neutral.ref] = neutral
-        self._additions.objects.append(neutral)
-        return made
+        owner = creator.neutral()
+        self._owners[owner.ref] = owner
+        self._additions.objects.append(owner)
+        return pods
 
     def _roll_out(self, added: Added, replicas: int) -> None:
         """End the old pods of a Deployment that its rollout ends before it creates the last new pod."""
@@ -301,14 +295,14 @@ class _Expander:
         """Read the nodes of the cluster and the file, and which of them have pods of DaemonSets."""
         state = self._additions.state
         self._nodes = {name: node for name, node in state.nodes.items() if isinstance(node, SchedulableNode)}
-        for each in added:
-            with self._additions.leaving_out(each.ref):
-                self._nodes[each.ref.name] = converted(each.document, each.value, SchedulableNode, "")
+        for obj in added:
+            with self._additions.leaving_out(obj.ref):
+                self._nodes[obj.ref.name] = converted(obj.document, obj.value, SchedulableNode, "")
         self._daemon_nodes = nodes_of_daemon_sets(state.pods.values())
 
-    def _daemon_set(self, added: Added, uid: str) -> Made:
+    def _daemon_set(self, added: Added, creator: DaemonSet) -> CreatedPods:
         """Return the pods of a DaemonSet on the nodes that admit them. Raises ReadError."""
-        template = template_documents(added.owner(), added.value).get("spec.template") or {}
+        template = creator.template_documents(added.value).get("spec.template") or {}
         spec = converted(added.document, template.get("spec") or {}, SchedulableSpec, "spec.template.spec")
         nodes = admitting_nodes(spec, self._nodes.values(), self._daemon_nodes.get(added.ref, frozenset()))
         self._daemon_pods += len(nodes.admitting)
@@ -316,7 +310,7 @@ class _Expander:
             problem = f"{added.ref} brings the file to {self._daemon_pods:,} pods of DaemonSets"
             raise added.document.error(f"{problem}. The maximum is {MOST_PODS:,}")
         notes = [f"{added.ref}: no pod on {nodes.reasons}"] if nodes.others else []
-        return Made((daemon_set(added.ref, uid, nodes.admitting),), tuple(notes))
+        return CreatedPods((creator.created_on(nodes.admitting),), tuple(notes))
 
     # Pods.
 
@@ -336,9 +330,9 @@ class _Expander:
         self._claims.collect(pod, (), ephemeral)
         self._add(added, pod, joins=joins)
 
-    def _add_batches(self, added: Added, made: Made, given: Mapping[_BatchKey, GroupKey]) -> None:
+    def _add_batches(self, added: Added, pods: CreatedPods, given: Mapping[_BatchKey, GroupKey]) -> None:
         """Add all pods of an owner, or none if a template is refused; `given` are the groups of batches."""
-        batches = [(each, given.get(_batch_key(added.ref, each))) for each in made.batches if each.copies]
+        batches = [(batch, given.get(_batch_key(added.ref, batch))) for batch in pods.batches if batch.copies]
         for batch, group in batches:
             template = self._admit_template(added, batch, group)
             volumes = len(template.stateful) + len(template.ephemeral)
@@ -378,7 +372,7 @@ class _Expander:
         pod, joins = self._additions.admission.admit_pod(added.document, value, batch.template)
         own = {GROUP_LABEL, *batch.copies[0].labels} if joins else batch.copies[0].labels
         labels = {key: text for key, text in (pod.metadata.labels or {}).items() if key not in own}
-        path = added.owner().spec_paths().get(batch.template, f"{batch.template}.spec")
+        path = self._owners[added.ref].spec_path(batch.template)
         template = _AdmittedTemplate(
             pod.spec,
             labels,
@@ -392,7 +386,7 @@ class _Expander:
 
     def _first_pod(self, added: Added, batch: Batch, given: GroupKey | None) -> dict[str, Any]:
         """Return the first pod of a batch as its controller would send it."""
-        template = template_documents(added.owner(), added.value).get(batch.template)
+        template = added.owner().template_documents(added.value).get(batch.template)
         if template is None:
             raise added.document.error("is missing; its pods have no spec", batch.template)
         meta = template.get("metadata") or {}
@@ -423,65 +417,74 @@ class _Expander:
     # Groups.
 
     def _groups_of_workloads(
-        self, workloads: list[Added], makers: list[tuple[Added, Made]]
+        self, workloads: list[Added], creators: list[tuple[Added, CreatedPods]]
     ) -> dict[_BatchKey, GroupKey]:
         """Create the groups of Workloads whose groups are not in the file; return the group of each batch."""
         given: dict[_BatchKey, GroupKey] = {}
-        groups = [each for each in self._additions.objects if isinstance(each, PodGroup)]
+        groups = [group for group in self._additions.objects if isinstance(group, PodGroup)]
         for added in workloads:
             if added.ref in self._additions.unplanned or has_groups(
                 added.read.neutral(added.typed()), groups
             ):
                 continue
             with self._additions.leaving_out(added.ref):
-                owner, made = added.placed(maker_of, added, makers)
+                owner, pods = added.placed(creator_of, added, creators)
                 with self._additions.leaving_out(owner.ref):
-                    given |= self._groups_of_workload(added, owner, made)
+                    requested = added.placed(
+                        groups_for, added, owner, pods, native_served=self._profile.workload_api
+                    )
+                    given |= self._create_groups(added, owner, requested)
         return given
 
-    def _groups_of_workload(self, added: Added, owner: Added, made: Made) -> dict[_BatchKey, GroupKey]:
-        """Create the groups of a Workload for the pods of its owner; return the group of each batch."""
-        given: dict[_BatchKey, GroupKey] = {}
-        for batch, key, document in added.placed(
-            groups_for, added, owner, made, native_served=self._profile.workload_api
-        ):
-            if key not in self._additions.seen.groups:
-                self._additions.store_group(added.document, document)
-            given[_batch_key(owner.ref, batch)] = key
-        return given
-
-    def _groups_of_jobs(self, makers: list[tuple[Added, Made]]) -> dict[_BatchKey, GroupKey]:
+    def _groups_of_jobs(self, creators: list[tuple[Added, CreatedPods]]) -> dict[_BatchKey, GroupKey]:
         """Create the groups that controllers would create for spec.scheduling of Jobs and JobSets."""
         given: dict[_BatchKey, GroupKey] = {}
-        for added, made in makers:
+        for added, pods in creators:
             owner = self._owners[added.ref]
             if not owner.job_scheduling:
                 continue
-            if not self._has_job_groups() or added.ref.kind == "CronJob":
+            if not self._has_job_groups():
                 self._notes.append(f"{added.ref}: planned without the groups of {some(owner.job_scheduling)}")
                 continue
             with self._additions.leaving_out(added.ref):
-                given |= self._groups_of_job(added, made, owner)
+                given |= self._groups_of_job(added, pods, owner)
         return given
 
-    def _groups_of_job(self, added: Added, made: Made, owner: PodOwner) -> dict[_BatchKey, GroupKey]:
+    def _groups_of_job(self, added: Added, pods: CreatedPods, owner: PodOwner) -> dict[_BatchKey, GroupKey]:
         """Create the groups of one Job or JobSet; return the group of each batch."""
+        asked: list[ControllerGroup] = added.placed(list, scheduling_groups(added, pods))
+        groups = []
+        for group in asked:
+            path = "spec.scheduling" if group.path.startswith("spec.scheduling") else group.path
+            scheduling = owner.job_scheduling[path]
+            note = f"planned as with the gate {scheduling.gate} ({group.path})"
+            if is_left_alone(path, scheduling, self._minor):
+                name = named(self._minor.number)
+                note = f"planned without the group of {path}: {name} creates none for a Job with an owner"
+            else:
+                groups.append(group)
+            if f"{added.ref}: {note}" not in self._notes:
+                self._notes.append(f"{added.ref}: {note}")
+        return self._create_groups(added, added, groups)
+
+    def _create_groups(
+        self, added: Added, owner: Added, groups: Iterable[ControllerGroup]
+    ) -> dict[_BatchKey, GroupKey]:
+        """Create groups that an object asks for, if they do not exist; return the group of each batch."""
         given: dict[_BatchKey, GroupKey] = {}
-        groups: list[ControllerGroup] = added.placed(list, scheduling_groups(added, made))
         for group in groups:
-            own = group.path.startswith("spec.scheduling")
-            gate = owner.scheduling_gate("spec.scheduling" if own else group.path)
-            note = f"{added.ref}: planned as with the gate {gate} ({group.path})"
-            if note not in self._notes:
-                self._notes.append(note)
             if group.key not in self._additions.seen.groups:
                 self._additions.store_group(added.document, group.document)
-            given |= dict.fromkeys((_batch_key(added.ref, batch) for batch in group.batches), group.key)
+            given |= dict.fromkeys((_batch_key(owner.ref, batch) for batch in group.batches), group.key)
         return given
 
     def _has_job_groups(self) -> bool:
         """Return whether the server knows spec.scheduling of Jobs."""
-        return self._profile.workload_api and (minor_of(self._profile.kubernetes) or 0) >= 37
+        return self._profile.workload_api and self._minor.job_scheduling
+
+    @property
+    def _minor(self) -> Minor:
+        return group_minor(self._profile.minor)
 
 
 def _batch_key(owner: ObjectRef, batch: Batch) -> _BatchKey:

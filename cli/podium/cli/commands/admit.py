@@ -9,22 +9,24 @@ import click
 import msgspec
 
 from podium.answers import admit
-from podium.answers.admission import WORKLOAD_API, AdmissionResult, ExistingObjects
+from podium.answers.admission import AdmissionResult, ExistingObjects
 from podium.api.findings import Severity
-from podium.api.foreign import JOB_GATE, JOBSET_GATE
 from podium.api.groups import NATIVE_GROUP
 from podium.api.inputnotes import InputNotes
-from podium.api.minors import PLANNED, WORKLOAD_VERSIONS, named
+from podium.api.minors import GROUP_MINORS, named
+from podium.api.podkinds.kind import JOB_GATE, JOBSET_GATE
 from podium.api.reads import FOLLOWED
-from podium.cli import inputs, kubeoptions, options
+from podium.cli import inputs, kubeoptions, options, progress
 from podium.cli.config.webhookoptions import policy_of
 from podium.cli.live import read_live
 from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.render.data import document
+from podium.cli.render.formats import name_lines
 from podium.cli.render.output import Output, output_options
 from podium.cli.render.text import Layout
 from podium.documents.load import collector_paused
 from podium.documents.sources import read_documents
+from podium.minors.minor import WORKLOAD_API
 from podium.rules.admission import UNKNOWN_FIELD, Operation, Profile, Verdict, has_rules
 from podium.rules.context import DROPPED, GATES
 from podium.stderr import say
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from podium.kube.discovery import Discovery
     from podium.kube.listing import Page
 
-MINORS = (*(f"1.{minor}" for minor in WORKLOAD_VERSIONS), f"1.{PLANNED}")
+MINORS = tuple(minor.name for minor in GROUP_MINORS.values())
 LIVE = "live"
 _GATES = (WORKLOAD_API, *GATES, JOB_GATE, JOBSET_GATE)
 
@@ -42,11 +44,11 @@ _GATES = (WORKLOAD_API, *GATES, JOB_GATE, JOBSET_GATE)
 def _gates(text: str) -> dict[str, bool]:
     """Return feature gates as in the flag of the API server. Raises ValueError."""
     gates = {}
-    for part in filter(None, text.split(",")):
-        name, _, value = part.partition("=")
+    for gate in filter(None, text.split(",")):
+        name, _, value = gate.partition("=")
         if name not in _GATES or value not in ("true", "false"):
             known = ", ".join(_GATES)
-            raise ValueError(f"{part!r} is not GATE=true or GATE=false. Gates that change a verdict: {known}")
+            raise ValueError(f"{gate!r} is not GATE=true or GATE=false. Gates that change a verdict: {known}")
         gates[name] = value == "true"
     return gates
 
@@ -109,7 +111,7 @@ def _gates(text: str) -> dict[str, bool]:
 )
 @click.option("--config", metavar="FILE", help="File with an AdmissionPolicy (rule levels, allowed classes).")
 @kubeoptions.kube_options
-@output_options("table", "json", "yaml")
+@output_options("table", "json", "yaml", "name")
 def command(
     *,
     files: inputs.InputFiles,
@@ -146,18 +148,21 @@ def command(
         if has_rules({"apiVersion": stored.apiVersion, "kind": stored.kind}):
             cluster.add_base(stored)
     notes = InputNotes()
-    admitted = admit(
-        read_documents(files, notes),
-        cluster,
-        operation=Operation(operation.upper()),
-        kubernetes=kubernetes,
-        rules=rules,
-        gates=gates,
-        policy=policy_of(config),
-        order=order,
-        strict=files.strict,
-        notes=notes,
-    )
+    with progress.working("reading objects") as work:
+        documents = list(work.track(read_documents(files, notes)))
+    with options.option_errors({}), progress.working(f"admitting {count(len(documents), 'object')}"):
+        admitted = admit(
+            documents,
+            cluster,
+            operation=Operation(operation.upper()),
+            kubernetes=kubernetes,
+            rules=rules,
+            gates=gates,
+            policy=policy_of(config),
+            order=order,
+            strict=files.strict,
+            notes=notes,
+        )
     results, profile, why, skipped = admitted
     if why:
         say(f"podium: Kubernetes {profile.kubernetes} ({why})")
@@ -170,13 +175,14 @@ def command(
     output.report(
         functools.partial(admission_table, results, profile),
         functools.partial(admission_document, results, notes),
+        name=lambda: name_lines(result.ref for result in results if not result.verdict.allowed),
     )
     if any(_fails(result.verdict, fail_on) for result in results):
         sys.exit(EXIT_FINDINGS)
 
 
 def _fails(verdict: Verdict, fail_on: str) -> bool:
-    warned = verdict.warnings or any(each.severity is Severity.WARNING for each in verdict.findings)
+    warned = verdict.warnings or any(finding.severity is Severity.WARNING for finding in verdict.findings)
     return fail_on != "never" and (not verdict.allowed or bool(fail_on == "warning" and warned))
 
 
@@ -202,7 +208,8 @@ def _cluster(existing: str | None, kube: kubeoptions.KubeOptions) -> ExistingObj
             pages, info = read_live(whole, _ExistingPages, FOLLOWED)
             return pages.existing.loaded(info.server)
         notes = InputNotes()
-        return ExistingObjects.of(inputs.read_another(existing, notes), notes)
+        with progress.working("reading stored objects") as work:
+            return ExistingObjects.of(work.track(inputs.read_another(existing, notes)), notes)
 
 
 # The parts of an object that a verdict covers, and those that only a server judges.

@@ -24,13 +24,13 @@ from podium.api.findings import Finding
 from podium.api.reads import Kind
 from podium.api.times import written
 from podium.audit.table import RULES
-from podium.cli import inputs, kubeoptions, options
+from podium.cli import inputs, kubeoptions, options, progress
 from podium.cli.config.foundfile import choose_config
 from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.options import option_errors
 from podium.cli.render.context import Context, FindingLocation
 from podium.cli.render.formats import FORMATS, render
-from podium.cli.render.output import Output, deliver, output_options, terminal
+from podium.cli.render.output import Output, deliver, output_options
 from podium.cli.render.pictures.clustermap import ClusterMap, cluster_map
 from podium.documents.load import Loaded, Origins, collector_paused
 from podium.documents.reading import ClusterReading, source_words
@@ -166,7 +166,7 @@ class ReportPrinter:
         if self._output.format not in _FOR_PEOPLE:
             _say_minor(report, self._name)
         context = _context(self._files, loaded, self._judge.rules(triage), self._output)
-        with collector_paused():
+        with collector_paused(), progress.working("writing the report"):
             text = render(report, self._output.format, context)
         deliver(text, self._output.file)
 
@@ -205,7 +205,8 @@ class AuditRun(NamedTuple):
         """Return the audit of the input. Raises click.UsageError if nothing was read that it looks at."""
         inputs.check_read(loaded, "podium audit")
         cluster = ClusterReading(loaded, source_words(files, loaded), datetime.now(UTC))
-        return audit(cluster, chosen_by="set by --kubernetes", triage=triage, **self._asdict())
+        with progress.working("auditing"):
+            return audit(cluster, chosen_by="set by --kubernetes", triage=triage, **self._asdict())
 
 
 def _config(option: str | None) -> str | None:
@@ -242,7 +243,7 @@ def _read_report(path: str) -> AuditReport:
 
 def _context(files: InputFiles, loaded: Loaded, rules: Sequence[Rule], output: Output) -> Context:
     """Return what a rendering needs from the terminal, the clock and the input."""
-    width, colour = terminal(to_file=output.file is not None)
+    width, colour = output.terminal
     return Context(
         rules=rules,
         input=source_words(files, loaded),

@@ -30,9 +30,9 @@ class _OrFile(ShellComplete):
     def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem[str]]:
         # For bash this is a separate word without a value.
         given = args[:-1] if args[-1:] == ["="] else args
-        found = super().get_completions(given, incomplete)
-        if found or not args or (incomplete.startswith("-") and "=" not in incomplete):
-            return found
+        items = super().get_completions(given, incomplete)
+        if items or not args or (incomplete.startswith("-") and "=" not in incomplete):
+            return items
         return [CompletionItem(incomplete.rpartition("=")[2], type="file")]
 
 
@@ -60,11 +60,11 @@ class _Kubectl(_OrFile):
 
     def complete(self) -> str:
         args, incomplete = self.get_completion_args()
-        found = self.get_completions(args, incomplete)
+        items = self.get_completions(args, incomplete)
         option, equals, _ = incomplete.partition("=")
         before = option + equals if option.startswith("-") and equals else ""
-        plain = [f"{before}{item.value}\t{item.help or ''}" for item in found if item.type == "plain"]
-        return "\n".join([*plain, _NO_FILES if len(plain) == len(found) else _FILES_TOO])
+        plain = [f"{before}{item.value}\t{item.help or ''}" for item in items if item.type == "plain"]
+        return "\n".join([*plain, _NO_FILES if len(plain) == len(items) else _FILES_TOO])
 
 
 _SHELLS = (_Bash, _Zsh, _Fish, _Kubectl)
@@ -78,7 +78,7 @@ for _shell in _SHELLS:
         ("Write the completion plugin of kubectl", "podium completion kubectl >kubectl_complete-podium"),
     )
 )
-@click.argument("shell", type=click.Choice([each.name for each in _SHELLS]))
+@click.argument("shell", type=click.Choice([shell_class.name for shell_class in _SHELLS]))
 def command(shell: str) -> None:
     """Print the completion script of a shell, or the completion plugin of kubectl.
 
@@ -93,7 +93,7 @@ def command(shell: str) -> None:
         podium completion kubectl >kubectl_complete-podium
         chmod +x kubectl_complete-podium
     """  # noqa: D301 - \b keeps the lines of a paragraph
-    found = get_completion_class(shell)
-    assert found is not None
+    shell_class = get_completion_class(shell)
+    assert shell_class is not None
     root = click.get_current_context().find_root().command
-    click.echo(found(root, {}, "podium", COMPLETE).source(), nl=False)
+    click.echo(shell_class(root, {}, "podium", COMPLETE).source(), nl=False)

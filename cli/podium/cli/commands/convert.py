@@ -13,11 +13,12 @@ from podium.api.convert import VERSIONS, ConversionNote, Converted, convert
 from podium.api.findings import group_of
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.api.inputnotes import InputNotes
+from podium.api.minors import GROUP_MINORS, minor_of
 from podium.api.reads import MANIFEST_READS, Kind
 from podium.api.regroup import regroup
-from podium.cli import inputs
+from podium.cli import inputs, options, progress
 from podium.cli.main import EXIT_FINDINGS, examples
-from podium.cli.render.data import as_json
+from podium.cli.render.data import as_list
 from podium.cli.render.output import Output, deliver, output_options
 from podium.documents import yamledit
 from podium.documents.document import Document, ReadError
@@ -31,8 +32,8 @@ _KINDS = ("PodGroup", "Workload", "CompositePodGroup")
 @click.command(
     epilog=examples(
         (
-            "Convert to the version that Kubernetes 1.37 stores",
-            "podium convert -f groups.yaml --to scheduling.k8s.io/v1beta1",
+            "Convert to the version that Kubernetes 1.38 stores",
+            "podium convert -f groups.yaml --to scheduling.k8s.io/v1beta1 --kubernetes 1.38",
         ),
         (
             "Convert to Podium's API, as JSON",
@@ -49,8 +50,13 @@ _KINDS = ("PodGroup", "Workload", "CompositePodGroup")
     metavar="GROUP/VERSION",
     help=f"Target API version: {', '.join(VERSIONS)}.",
 )
+@click.option(
+    "--kubernetes",
+    type=options.minor_choice(minor.name for minor in GROUP_MINORS.values()),
+    help="Kubernetes minor that reads the result, which decides the version of CompositePodGroups.",
+)
 @output_options("yaml", "json")
-def command(files: inputs.InputFiles, target: str, output: Output) -> None:
+def command(files: inputs.InputFiles, target: str, kubernetes: str | None, output: Output) -> None:
     """Convert PodGroups, CompositePodGroups and Workloads to another version or to the other API.
 
     Pods and pod templates in the same input stay members of their groups. Other objects pass unchanged. Each
@@ -59,17 +65,18 @@ def command(files: inputs.InputFiles, target: str, output: Output) -> None:
     if not files.names:
         raise click.UsageError("Missing option '-f' / '--filename'. Give a file, a folder, or - for stdin.")
     notes = InputNotes()
-    results = list(_results(files, notes, target))
+    minor = None if kubernetes is None else minor_of(kubernetes)
+    with progress.working("converting objects") as work:
+        results = list(work.track(_results(files, notes, target, minor)))
     inputs.say_notes(notes)
     documents = [result.document for _, result in results]
     if output.format == "yaml":
         last = len(results) - 1
-        written = [_yaml(*each, last=number == last) for number, each in enumerate(results)]
+        with progress.working("writing objects", len(results)) as work:
+            written = [_yaml(*pair, last=number == last) for number, pair in enumerate(work.track(results))]
         text = f"---{yamledit.line_break(''.join(written[:1]))}".join(written)
-    elif len(documents) == 1:
-        text = as_json(documents[0])
     else:
-        text = as_json({"apiVersion": "v1", "kind": "List", "items": documents})
+        text = as_list(documents)
     deliver(text, output.file)
     lost = False
     for document, result in results:
@@ -81,12 +88,12 @@ def command(files: inputs.InputFiles, target: str, output: Output) -> None:
 
 
 def _results(
-    files: inputs.InputFiles, notes: InputNotes, target: str
+    files: inputs.InputFiles, notes: InputNotes, target: str, minor: int | None
 ) -> Iterator[tuple[Document, Converted]]:
     """Yield each document with its conversion; one of a folder that does not decode is noted instead."""
     for document in read_documents(files, notes):
         try:
-            yield document, _converted(document, target, strict=files.strict)
+            yield document, _converted(document, target, minor, strict=files.strict)
         except ReadError as error:
             if files.strict or not document.found:
                 raise
@@ -98,8 +105,8 @@ def _yaml(document: Document, result: Converted, *, last: bool) -> str:
     text = document.text()
     if text is not None and not document.items:
         # A line break at the end changes a block scalar there, so the text must be closed without one.
-        for each in (text if text.endswith("\n") else f"{text}\n", text if last else ""):
-            kept = yamledit.edited(each, document.value(), result.document) if each else None
+        for source in (text if text.endswith("\n") else f"{text}\n", text if last else ""):
+            kept = yamledit.edited(source, document.value(), result.document) if source else None
             if kept is not None:
                 return kept
     if text is not None and yamledit.has_comments(text):
@@ -108,19 +115,20 @@ def _yaml(document: Document, result: Converted, *, last: bool) -> str:
             if document.items
             else "the change is in an alias or the like"
         )
-        say(f"podium: {document.origin}: comments are not kept, because {why}")
+        progress.write_line(f"{document.origin}: comments are not kept, because {why}")
     return dump_all([result.document])
 
 
-def _converted(document: Document, target: str, *, strict: bool) -> Converted:
+def _converted(document: Document, target: str, minor: int | None, *, strict: bool) -> Converted:
     """Return one document converted. Raises ReadError if it does not decode."""
     api_version, kind = document.apiVersion, document.kind
     read = MANIFEST_READS.get((api_version, kind))
     if read is not None:
         # Decoded once, so that a wrong type is an error of the input, with its line.
         document.read(read.type)
-        converted = read.kind in (Kind.POD_GROUP, Kind.WORKLOAD, Kind.COMPOSITE_GROUP)
-        return (convert if converted else regroup)(document.value(), target)
+        if read.kind in (Kind.POD_GROUP, Kind.WORKLOAD, Kind.COMPOSITE_GROUP):
+            return convert(document.value(), target, minor)
+        return regroup(document.value(), target)
     value = document.value()
     if group_of(api_version) in (NATIVE_GROUP, PODIUM_GROUP) and kind.removesuffix("List") in _KINDS:
         if kind.endswith("List") and api_version in VERSIONS and "Composite" not in kind:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from podium.cli import progress
 from podium.cli.kubeoptions import KubeOptions, server_options
 from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.render.data import document
 from podium.cli.render.output import Output, output_options
 from podium.errors import PodiumError
 from podium.ops.doctor.check import CheckLevel, DoctorCheck
-from podium.stderr import say
 from podium.text import count, listed, visible
 from podium.version import VERSION
 
@@ -47,10 +47,11 @@ def command(kube: KubeOptions, output: Output) -> None:
 
     from podium.ops.doctor.diagnosis import diagnose  # noqa: PLC0415 - as above
 
-    facts = asyncio.run(_look(kube))
+    with progress.working("checking the cluster"):
+        facts = asyncio.run(_look(kube))
     checks = diagnose(facts)
     output.report(functools.partial(_table, checks), functools.partial(_document, checks, facts))
-    if any(each.level is CheckLevel.PROBLEM for each in checks):
+    if any(check.level is CheckLevel.PROBLEM for check in checks):
         sys.exit(EXIT_FINDINGS)
 
 
@@ -65,7 +66,7 @@ async def _look(kube: KubeOptions) -> "ClusterFacts":
     from podium.rules.policy import Policy  # noqa: PLC0415 - as above
 
     async with connect(kube.kubeconfig, kube.context, kube.requests) as connection:
-        say(f"podium: context {connection.context}, server {connection.server}")
+        progress.write_line(f"context {connection.context}, server {connection.server}")
         policy = Policy()
         # If no AdmissionPolicy can be read, the policies are those that Podium ships.
         with contextlib.suppress(PodiumError):
@@ -88,7 +89,7 @@ async def _configured(connection: "Connection") -> "Policy":
 
 
 def _counts(checks: list[DoctorCheck]) -> dict[CheckLevel, int]:
-    return {level: sum(each.level is level for each in checks) for level in CheckLevel}
+    return {level: sum(check.level is level for check in checks) for level in CheckLevel}
 
 
 def _document(checks: list[DoctorCheck], facts: "ClusterFacts") -> dict[str, Any]:
@@ -99,8 +100,8 @@ def _document(checks: list[DoctorCheck], facts: "ClusterFacts") -> dict[str, Any
         podium=facts.cli,
         summary={str(level): number for level, number in _counts(checks).items()},
         checks=[
-            {"name": each.name, "level": str(each.level), "fact": each.fact, "fix": each.fix}
-            for each in checks
+            {"name": check.name, "level": str(check.level), "fact": check.fact, "fix": check.fix}
+            for check in checks
         ],
     )
 
@@ -109,17 +110,17 @@ def _table(checks: list[DoctorCheck], layout: "Layout") -> str:
     """Return the checks by level, the worst first, each with its fix below it."""
     counts = _counts(checks)
     bad = {"problem": "error", "warning": "warning"}
-    found = [count(number, level) for level, number in counts.items() if number and level in bad]
-    made = sum(each.made for each in checks)
+    bad_counts = [count(number, level) for level, number in counts.items() if number and level in bad]
+    made = sum(check.made for check in checks)
     unmade = f"; {count(len(checks) - made, 'check')} not made" if made < len(checks) else ""
-    layout.paragraph(f"{listed(found) or 'No problem'} in {count(made, 'check')}{unmade}.", style="bold")
+    layout.paragraph(f"{listed(bad_counts) or 'No problem'} in {count(made, 'check')}{unmade}.", style="bold")
     for level, number in counts.items():
         rows = []
-        for each in checks:
-            if each.level is level:
-                rows.append((each.name, visible(each.fact)))
-                if each.fix:
-                    rows.append(("", f"fix: {visible(each.fix)}"))
+        for check in checks:
+            if check.level is level:
+                rows.append((check.name, visible(check.fact)))
+                if check.fix:
+                    rows.append(("", f"fix: {visible(check.fix)}"))
         if number:
             layout.heading("Well" if level == "ok" else f"{level}s")
             layout.columns(("CHECK", "FACT"), rows)

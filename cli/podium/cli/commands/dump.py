@@ -5,30 +5,23 @@ from pathlib import Path
 
 import click
 
+from podium.cli import progress
 from podium.cli.kubeoptions import KubeOptions, kube_options
 from podium.cli.live import check_read, read_live
 from podium.cli.main import examples
-from podium.cli.render.output import to_stdout
+from podium.cli.render.output import Output, output_options, to_stdout
 from podium.documents.load import collector_paused
 from podium.stderr import say
 
 
 @click.command(
     epilog=examples(
-        ("Dump all namespaces", "podium dump -A -o cluster.json.gz"),
+        ("Dump all namespaces", "podium dump -A --output-file cluster.json.gz"),
         (
             "Dump with names, namespaces and label values replaced",
-            "podium dump -A --pseudonyms -o shared.json.gz",
+            "podium dump -A --pseudonyms --output-file shared.json.gz",
         ),
     )
-)
-@click.option(
-    "-o",
-    "--output",
-    required=True,
-    metavar="FILE.json.gz|-",
-    type=click.Path(dir_okay=False, allow_dash=True),
-    help="Output file, compressed if its name ends in .gz; - for stdout.",
 )
 @click.option(
     "--pseudonyms",
@@ -42,11 +35,13 @@ from podium.stderr import say
     "conditions of pods and groups.",
 )
 @kube_options
-def command(output: str, pseudonyms: bool, events: bool, kube: KubeOptions) -> None:
-    """Write what Podium reads of a cluster to a file, for an audit or a plan elsewhere.
+@output_options("json")
+def command(output: Output, pseudonyms: bool, events: bool, kube: KubeOptions) -> None:
+    """Write what Podium reads of a cluster, for an audit or a plan elsewhere.
 
-    The file holds only the fields that rules and schedulers read: no environment, arguments, images or
-    foreign annotations. Only your account can read it. The cluster is read with get and list requests only.
+    The dump holds only the fields that rules and schedulers read: no environment, arguments, images or
+    foreign annotations. Only your account can read the file, which is compressed if its name ends in .gz.
+    The cluster is read with get and list requests only.
     """
     from podium.api.events import PAST_READS  # noqa: PLC0415 - as below
     from podium.api.schedulable import SCHEDULING_READS  # noqa: PLC0415 - as below
@@ -60,12 +55,15 @@ def command(output: str, pseudonyms: bool, events: bool, kube: KubeOptions) -> N
         check_read(info, reads)
         info = recorder.limit(info)
         rename = share.pseudonyms(secrets.token_bytes(32)) if pseudonyms else None
-        if output == "-":
-            to_stdout(b"".join(dump.lines(recorder, info, rename)))
-        else:
-            dump.write(Path(output), recorder, info, rename)
+        numbers = recorder.counts().values()
+        # The List and the ClusterInfo have lines, and so have both ends of the List of each kind.
+        with progress.working("writing lines", 3 + 2 * len(numbers) + sum(numbers)) as work:
+            written = work.track(dump.lines(recorder, info, rename))
+            if output.file is None:
+                to_stdout(b"".join(written))
+            else:
+                dump.write(Path(output.file), written)
     counts = ", ".join(f"{count:,} {name}" for name, count in recorder.counts().items() if count)
-    where = "standard output" if output == "-" else output
-    say(f"podium: {where}: {counts or 'no objects'}")
+    say(f"podium: {output.file or 'standard output'}: {counts or 'no objects'}")
     for kind, why in info.unread.items():
         say(f"podium: not included: {kind}: {why}")

@@ -45,19 +45,19 @@ def command(*, name: str | None, output: Output) -> None:
     Exit code: 0; 2 unknown rule or term.
     """
     known = list(_all())
-    found = known if name is None else [each for each in known if name.lower() in _names(each)]
-    if not found:
-        names = [one for each in known for one in _names(each)]
+    entries = known if name is None else [entry for entry in known if name.lower() in _names(entry)]
+    if not entries:
+        names = [term for entry in known for term in _names(entry)]
         close = get_close_matches(name or "", names, n=1)
         hint = f"Did you mean {close[0]}?" if close else "podium explain lists all of them."
         raise PodiumUsageError(f"rule or term {name!r} does not exist. {hint}")
     table = _list if name is None else _details
-    output.report(lambda layout: table(found, layout), lambda: _document(found))
+    output.report(lambda layout: table(entries, layout), lambda: _document(entries))
 
 
-def _names(each: Explained) -> list[str]:
+def _names(entry: Explained) -> list[str]:
     """Return the names by which a user may ask; a row of the glossary may define two terms."""
-    return each.name.split(", ")
+    return entry.name.split(", ")
 
 
 def _all() -> Iterator[Explained]:
@@ -71,7 +71,7 @@ def _all() -> Iterator[Explained]:
         yield Explained(
             _AUDIT, rule.id, rule.title, str(rule.severity), rule.why, needs, rule.source, page=page
         )
-    own = (each.cause.rule for each in (*OWN_RULES, *CLASS_RULES))
+    own = (own_rule.cause.rule for own_rule in (*OWN_RULES, *CLASS_RULES))
     for rule in dict.fromkeys((*own, *ADMISSION_RULES)):
         page = "docs/admission-rules.md"
         yield Explained(_ADMISSION, rule.id, rule.title, why=rule.why, source=rule.source, page=page)
@@ -88,30 +88,30 @@ def _terms(glossary: str) -> Iterator[Explained]:
             yield Explained(_TERM, term, meaning, kubernetes=upstream, page=page)
 
 
-def _list(found: Sequence[Explained], layout: Layout) -> str:
-    for kind, rows in groupby(found, key=lambda each: each.kind):
+def _list(entries: Sequence[Explained], layout: Layout) -> str:
+    for kind, rows in groupby(entries, key=lambda entry: entry.kind):
         header = ("RULE", "SEVERITY", "FINDS") if kind == _AUDIT else (kind.split()[-1].upper(), "MEANING")
 
-        def row(each: Explained) -> tuple[str, ...]:
-            return each.name, *((each.severity,) if each.kind == _AUDIT else ()), each.title
+        def row(entry: Explained) -> tuple[str, ...]:
+            return entry.name, *((entry.severity,) if entry.kind == _AUDIT else ()), entry.title
 
         layout.listing(f"{kind}s", header, list(rows), row)
     return layout.text()
 
 
-def _details(found: Sequence[Explained], layout: Layout) -> str:
-    for number, each in enumerate(found):
+def _details(entries: Sequence[Explained], layout: Layout) -> str:
+    for number, entry in enumerate(entries):
         if number:
             layout.paragraph("")
-        kind = f"{each.kind}, {each.severity}" if each.severity else each.kind
-        layout.paragraph(f"{each.name} ({kind})", style="bold")
-        layout.paragraph(each.title.rstrip(".") + ".")
+        kind = f"{entry.kind}, {entry.severity}" if entry.severity else entry.kind
+        layout.paragraph(f"{entry.name} ({kind})", style="bold")
+        layout.paragraph(entry.title.rstrip(".") + ".")
         facts = (
-            ("Why", each.why),
-            ("Reads", ", ".join(each.needs)),
-            ("Source", each.source),
-            ("In Kubernetes", each.kubernetes),
-            ("Page", each.page),
+            ("Why", entry.why),
+            ("Reads", ", ".join(entry.needs)),
+            ("Source", entry.source),
+            ("In Kubernetes", entry.kubernetes),
+            ("Page", entry.page),
         )
         for label, text in facts:
             if text:
@@ -119,5 +119,5 @@ def _details(found: Sequence[Explained], layout: Layout) -> str:
     return layout.text()
 
 
-def _document(found: Sequence[Explained]) -> dict[str, Any]:
-    return document("Explanation", entries=[each._asdict() for each in found])
+def _document(entries: Sequence[Explained]) -> dict[str, Any]:
+    return document("Explanation", entries=[entry._asdict() for entry in entries])

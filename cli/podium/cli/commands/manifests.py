@@ -7,6 +7,8 @@ import click
 from podium.cli.config.processoptions import OBJECT_NAME
 from podium.cli.config.webhookoptions import policy_of, policy_options
 from podium.cli.main import examples
+from podium.cli.render.data import as_list
+from podium.cli.render.output import Output, deliver, output_options
 from podium.documents.yamlwriter import dump_all
 
 _KINDS = ("crds", "webhooks", "policies", "class-use")
@@ -19,7 +21,7 @@ _SERVICE = ("podium-system", "podium-webhook")
         ("Print the policies of an AdmissionPolicy file", "podium manifests policies --config policy.yaml"),
     )
 )
-@click.argument("what", type=click.Choice(_KINDS))
+@click.argument("kind", type=click.Choice(_KINDS))
 @click.option(
     "--service",
     type=OBJECT_NAME,
@@ -28,10 +30,16 @@ _SERVICE = ("podium-system", "podium-webhook")
     help="Service of the webhooks.",
 )
 @policy_options
+@output_options("yaml", "json")
 def command(
-    *, what: str, service: tuple[str, str], config: str | None, failure_policies: Sequence[tuple[str, str]]
+    *,
+    kind: str,
+    service: tuple[str, str],
+    config: str | None,
+    failure_policies: Sequence[tuple[str, str]],
+    output: Output,
 ) -> None:
-    """Print manifests as YAML, for `kubectl apply --server-side -f -`.
+    """Print manifests, for `kubectl apply --server-side -f -`.
 
     \b
     crds       the custom resources, with conversion by the webhooks
@@ -43,5 +51,5 @@ def command(
     from podium.webhooks import manifests, registration  # noqa: PLC0415 - `--help` does not need it
 
     options = registration.Options(failure=dict(failure_policies))
-    documents = manifests.documents(what, policy_of(config), service, options)
-    click.echo(dump_all(documents), nl=False)
+    documents = manifests.documents(kind, policy_of(config), service, options)
+    deliver(dump_all(documents) if output.format == "yaml" else as_list(documents), output.file)

@@ -18,12 +18,12 @@ from podium.answers.audits.run import MINORS, choose_minor
 from podium.api.findings import group_of
 from podium.api.groups import NATIVE_GROUP
 from podium.api.reads import Kind
-from podium.cli import inputs, kubeoptions
+from podium.cli import inputs, kubeoptions, progress
 from podium.cli.live import ask_live
 from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.render.data import document
 from podium.cli.render.output import Output, output_options, write_manifests
-from podium.cli.render.text import IN_WIDE, Layout
+from podium.cli.render.text import Layout
 from podium.documents.load import NOT_SERVED
 from podium.documents.reading import source_words
 from podium.errors import PodiumError
@@ -70,7 +70,7 @@ _NEEDED_TO_WRITE = (*_NEEDED, Kind.WORKLOAD, Kind.OWNER)
     type=click.Path(file_okay=False),
     help="Output folder of the new manifests: moved/ for objects that move, held/ for objects in use.",
 )
-@output_options("table", "wide", "json", "yaml")
+@output_options("table", "json", "yaml")
 def command(
     *,
     files: inputs.InputFiles,
@@ -99,14 +99,14 @@ def command(
     if applies:
         done = _carry_out(kube, migration)
         items = [
-            msgspec.structs.replace(each, **done[each.object]._asdict()) if each.object in done else each
-            for each in items
+            msgspec.structs.replace(item, **done[item.object]._asdict()) if item.object in done else item
+            for item in items
         ]
     source = source_words(files, loaded)
     table = functools.partial(migrate_table, items, target=target, source=source, folder=output_dir)
     whole = document("MigrationReport", target=target, items=msgspec.to_builtins(items))
-    output.report(table, lambda: whole, IN_WIDE)
-    if any(each.failed or each.state in (MigrationState.USED, MigrationState.STAYS) for each in items):
+    output.report(table, lambda: whole)
+    if any(item.failed or item.state in (MigrationState.USED, MigrationState.STAYS) for item in items):
         sys.exit(EXIT_FINDINGS)
 
 
@@ -127,7 +127,7 @@ def _plan_migration(loaded: inputs.Loaded, to: Api, *, live: bool, applies: bool
         )
     minor, _ = choose_minor(state, loaded.server)
     target = target_version(to, MINORS[minor])
-    with loaded.origins.placed():
+    with loaded.origins.placed(), progress.working("planning the migration"):
         return plan_migration(state, loaded.documents, target, MINORS[minor]), target
 
 
@@ -177,11 +177,11 @@ def migrate_table(
 
     `source` names the input, `folder` is the place of the manifests, if they were written.
     """
-    done = any(each.done for each in items)
+    done = any(item.done for item in items)
     layout.paragraph(_headline(items, target, done=done), style="bold")
     layout.paragraph(f"From {visible(source)}.")
     for state, heading in _HEADINGS.items():
-        _items(layout, heading, [each for each in items if each.state is state])
+        _items(layout, heading, [item for item in items if item.state is state])
     _steps(layout, items, target, folder, done=done)
     return layout.text()
 
@@ -189,9 +189,9 @@ def migrate_table(
 def _headline(items: Sequence[Item], target: str, *, done: bool) -> str:
     if not items:
         return f"No object is left to move to {target}."
-    states = Counter(each.state for each in items)
+    states = Counter(item.state for item in items)
     moving = states[MigrationState.MOVES] + states[MigrationState.COPIED]
-    failed = sum(each.failed for each in items)
+    failed = sum(item.failed for item in items)
     parts = []
     if moving:
         verb = "moved" if done else "can move"
@@ -211,7 +211,7 @@ def _items(layout: Layout, heading: str, items: Sequence[Item]) -> None:
         heading,
         ("OBJECT", "LIVE PODS", ""),
         items,
-        lambda each: (str(each.object), f"{each.pods:,}" if each.pods else "", _explanation(layout, each)),
+        lambda item: (str(item.object), f"{item.pods:,}" if item.pods else "", _explanation(layout, item)),
         limit=ITEMS,
         right=(1,),
     )
@@ -219,19 +219,19 @@ def _items(layout: Layout, heading: str, items: Sequence[Item]) -> None:
 
 def _explanation(layout: Layout, item: Item) -> str:
     users = some(item.users, len(item.users) if layout.width is None else USERS)
-    return "; ".join(part for part in (item.done, item.why, users) if part)
+    return "; ".join(text for text in (item.done, item.why, users) if text)
 
 
 def _steps(layout: Layout, items: Sequence[Item], target: str, folder: str | None, *, done: bool) -> None:
     steps = []
-    if not done and any(each.state in (MigrationState.MOVES, MigrationState.COPIED) for each in items):
+    if not done and any(item.state in (MigrationState.MOVES, MigrationState.COPIED) for item in items):
         steps.append("run the same command with --apply")
-    used = [each for each in items if each.state is MigrationState.USED and each.object.kind == "PodGroup"]
+    used = [item for item in items if item.state is MigrationState.USED and item.object.kind == "PodGroup"]
     if used:
         old, new = (LABEL, FIELD) if group_of(target) == NATIVE_GROUP else (FIELD, LABEL)
         manifests = f"{quote(folder)}/{HELD}" if folder else f"DIR/{HELD} (--output-dir DIR writes it)"
-        owners = {user for each in used for user in each.users}
-        if not all(each.copied for each in used):
+        owners = {user for item in used for user in item.users}
+        if not all(item.copied for item in used):
             steps.append(f"create the new groups of the objects in use: kubectl create -f {manifests}")
         steps += [
             f"name the group in {new}, not in {old}, in the pod templates of {some(owners)}",

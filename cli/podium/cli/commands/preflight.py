@@ -13,17 +13,17 @@ import msgspec
 from podium.answers.audits.run import MINORS, choose_minor
 from podium.api import v1alpha1
 from podium.api.claims import AUDIT_READS
-from podium.api.minors import minor_of, planned_note
+from podium.api.minors import GROUP_MINORS, minor_of, prerelease_note
 from podium.api.reads import Kind
 from podium.audit.groups import V1ALPHA2_REMOVED
 from podium.audit.table import RULES
-from podium.cli import inputs, kubeoptions, options
+from podium.cli import inputs, kubeoptions, options, progress
 from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.render.context import by_rule
 from podium.cli.render.data import document
 from podium.cli.render.output import Output, output_options, write_manifests
 from podium.cli.render.table import findings_by_rule, not_checked
-from podium.cli.render.text import IN_WIDE, Layout
+from podium.cli.render.text import Layout
 from podium.cli.render.words import accelerators, blocked_parts
 from podium.documents.load import collector_paused
 from podium.documents.reading import source_words
@@ -32,7 +32,7 @@ from podium.ops.preflight import MigrationStep, Preflight, PreflightPlan, Remade
 from podium.stderr import say
 from podium.text import count, listed, some, visible
 
-TARGETS = ("1.37", "1.38")
+TARGETS = [minor.name for minor in GROUP_MINORS.values()][1:]
 
 
 @click.command(
@@ -62,7 +62,7 @@ TARGETS = ("1.37", "1.38")
     type=click.Path(file_okay=False),
     help="Output folder of manifests: old/ to delete before the upgrade, new/ to create after it.",
 )
-@output_options("table", "wide", "json", "yaml")
+@output_options("table", "json", "yaml")
 def command(
     *,
     files: inputs.InputFiles,
@@ -82,9 +82,9 @@ def command(
     loaded = inputs.load(files, kube, reads=AUDIT_READS, keep=(Kind.POD_GROUP, Kind.WORKLOAD))
     inputs.check_read(loaded, "podium preflight")
     minor, chosen_by = _current(current, target, loaded)
-    if note := planned_note(MINORS[target]):
+    if note := prerelease_note(MINORS[target]):
         say(f"podium: Kubernetes {target}{note}")
-    with collector_paused(), loaded.origins.placed():
+    with collector_paused(), loaded.origins.placed(), progress.working("comparing the releases"):
         planned = preflight(
             loaded.state,
             loaded.documents,
@@ -99,12 +99,12 @@ def command(
         _write(output_dir, planned)
     report = planned.report
     body = msgspec.to_builtins(report) | {
-        "findings": [each.as_json() for each in report.findings],
+        "findings": [finding.as_json() for finding in report.findings],
         "skippedFiles": msgspec.to_builtins(loaded.notes.skipped),
         "duplicates": msgspec.to_builtins(loaded.notes.duplicates),
     }
     table = functools.partial(preflight_table, report, source_words(files, loaded))
-    output.report(table, lambda: document("PreflightReport", **body), IN_WIDE)
+    output.report(table, lambda: document("PreflightReport", **body))
     if report.breaks:
         sys.exit(EXIT_FINDINGS)
 
@@ -116,7 +116,9 @@ def _current(asked: str | None, target: str, loaded: inputs.Loaded) -> tuple[str
     else:
         # A manifest does not name its minor; only 1.35 has Workloads of v1alpha1. The default for others is
         # one minor before the target.
-        oldest = any(each.ref.apiVersion == v1alpha1.API_VERSION for each in loaded.state.workloads.values())
+        oldest = any(
+            stored.ref.apiVersion == v1alpha1.API_VERSION for stored in loaded.state.workloads.values()
+        )
         before = "1.35" if oldest else f"1.{MINORS[target] - 1}"
         minor, how = choose_minor(loaded.state, loaded.server, assumed=before)
     if MINORS[minor] >= MINORS[target] or (minor_of(loaded.server) or 0) >= MINORS[target] > MINORS[minor]:
@@ -126,7 +128,9 @@ def _current(asked: str | None, target: str, loaded: inputs.Loaded) -> tuple[str
 
 def _write(output_dir: str, planned: PreflightPlan) -> None:
     """Write the manifests. Raises PodiumError if one is incomplete, or the folder cannot be written."""
-    missing = [str(each.object) for each in planned.report.remade if not (each.manifest or each.creator)]
+    missing = [
+        str(remade.object) for remade in planned.report.remade if not (remade.manifest or remade.creator)
+    ]
     if missing:
         raise PodiumError(
             f"--output-dir: a dump does not hold whole objects, so {some(missing)} cannot be "
@@ -153,9 +157,9 @@ def preflight_table(report: Preflight, source: str, layout: Layout) -> str:
     layout.paragraph(f"From {visible(source)}. Kubernetes {report.current}: {visible(report.currentBy)}.")
     _stopped(layout, report.stopped)
     # Recreated objects have a list of their own, with more details.
-    others = [each for each in report.findings if each.rule != V1ALPHA2_REMOVED.id]
-    findings_by_rule(layout, "Findings by rule", by_rule(others, RULES))
-    _remade(layout, sorted(report.remade, key=lambda each: -each.pods))
+    rest = [finding for finding in report.findings if finding.rule != V1ALPHA2_REMOVED.id]
+    findings_by_rule(layout, "Findings by rule", by_rule(rest, RULES))
+    _remade(layout, sorted(report.remade, key=lambda item: -item.pods))
     _steps(layout, report.steps)
     not_checked(layout, report.notChecked)
     return layout.text()
@@ -173,15 +177,15 @@ def _headline(report: Preflight) -> str:
 
 def _second(report: Preflight) -> str:
     findings = count(len(report.findings), "finding") if report.findings else "no finding"
-    manual = sum(not each.creator for each in report.remade)
+    manual = sum(not item.creator for item in report.remade)
     remade = f"; {count(manual, 'object')} to recreate" if manual else ""
     return f"The upgrade brings {findings}{remade}."
 
 
 def _stopped(layout: Layout, stopped: Sequence[Stopped]) -> None:
-    def row(each: Stopped) -> tuple[str | int, ...]:
-        name = f"{each.object.namespace}/{each.object.name}"
-        return name, each.has.pods, accelerators(each.has), _owners(layout, each.owners)
+    def row(group: Stopped) -> tuple[str | int, ...]:
+        name = f"{group.object.namespace}/{group.object.name}"
+        return name, group.has.pods, accelerators(group.has), _owners(layout, group.owners)
 
     layout.listing(
         "Stops scheduling", ("GROUP", "PODS", "ACCELERATORS", "OWNER"), stopped, row, limit=STOPPED
@@ -192,15 +196,15 @@ def _remade(layout: Layout, remade: Sequence[Remade]) -> None:
     if not remade:
         return
 
-    def row(each: Remade) -> tuple[str | int, ...]:
-        manifest = f"{each.creator} creates it" if each.creator else each.manifest or "not in the input"
-        return str(each.object), each.pods, _owners(layout, each.owners), manifest
+    def row(item: Remade) -> tuple[str | int, ...]:
+        manifest = f"{item.creator} creates it" if item.creator else item.manifest or "not in the input"
+        return str(item.object), item.pods, _owners(layout, item.owners), manifest
 
     title = f"Recreate as {visible(remade[0].target)}"
     layout.listing(title, ("OBJECT", "LIVE PODS", "OWNER", "MANIFEST"), remade, row, limit=REMADE)
-    for each in remade:
-        for lost in each.lost:
-            layout.paragraph(f"{each.object}: {lost}", hang="  ", style="warning")
+    for item in remade:
+        for lost in item.lost:
+            layout.paragraph(f"{item.object}: {lost}", hang="  ", style="warning")
 
 
 def _owners(layout: Layout, owners: Sequence[str]) -> str:
@@ -212,13 +216,13 @@ def _steps(layout: Layout, steps: Sequence[MigrationStep]) -> None:
         layout.heading("What to do")
     number = 0
     for when in When:
-        these = [step for step in steps if step.when is when]
-        if these:
+        due = [step for step in steps if step.when is when]
+        if due:
             layout.paragraph(_WHEN[when], style="bold")
-        for index, step in enumerate(these):
+        for index, step in enumerate(due):
             number += 1
             if layout.width is not None and index >= STEPS and not step.commands:
                 continue
             layout.paragraph(f"{number:>2}. {visible(step.what)}", hang="    ")
             layout.lines += [f"      {visible(command)}" for command in step.commands]
-        layout.cut(these, STEPS)
+        layout.cut(due, STEPS)

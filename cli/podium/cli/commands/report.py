@@ -16,7 +16,7 @@ from podium.api.durations import seconds
 from podium.api.inputnotes import InputNotes
 from podium.api.reads import Kind
 from podium.api.records import RECORD_KIND, RECORD_PLURAL, RECORD_READS, RECORD_VERSION, PreemptionRecord
-from podium.cli import inputs, kubeoptions, options
+from podium.cli import inputs, kubeoptions, options, progress
 from podium.cli.live import read_live
 from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.render.data import as_builtins, document
@@ -37,8 +37,8 @@ _LIST = f"{RECORD_KIND}List"
 
 def _span(text: str) -> timedelta:
     """Return a time span such as `7d`, `36h` or `1d12h`."""
-    found = _SINCE.fullmatch(text)
-    days, rest = (found[1], found[2]) if found is not None else (None, text)
+    match = _SINCE.fullmatch(text)
+    days, rest = (match[1], match[2]) if match is not None else (None, text)
     more = seconds(rest) if rest else 0.0
     if more is None or not (days or rest):
         raise ValueError(f"{text!r} is not a duration, such as 7d or 36h.")
@@ -95,15 +95,16 @@ def _from_files(files: inputs.InputFiles, kube: kubeoptions.KubeOptions) -> list
     chosen = ScopeFilter(kube.scope_of_files())
     notes = InputNotes()
     records, listed = [], False
-    for each in read_documents(files, notes):
-        if (each.apiVersion, each.kind) == (RECORD_VERSION, RECORD_KIND):
-            record = each.read(PreemptionRecord)
-            if chosen.keeps(record.metadata):
-                records.append(record)
-        elif (each.apiVersion, each.kind) == (RECORD_VERSION, _LIST) or each.kind == "List":
-            listed = True
-        elif files.strict:
-            raise each.error(f"{each.apiVersion} {each.kind} is not a {RECORD_KIND} (--strict)")
+    with progress.working("reading objects") as work:
+        for stored in work.track(read_documents(files, notes)):
+            if (stored.apiVersion, stored.kind) == (RECORD_VERSION, RECORD_KIND):
+                record = stored.read(PreemptionRecord)
+                if chosen.keeps(record.metadata):
+                    records.append(record)
+            elif (stored.apiVersion, stored.kind) == (RECORD_VERSION, _LIST) or stored.kind == "List":
+                listed = True
+            elif files.strict:
+                raise stored.error(f"{stored.apiVersion} {stored.kind} is not a {RECORD_KIND} (--strict)")
     inputs.say_notes(notes)
     chosen.check()
     if not records and not listed:
@@ -121,19 +122,19 @@ class _Records:
 
     def add_page(self, page: "Page") -> None:
         """Decode a page. Raises ReadError."""
-        self.records += [each.read(PreemptionRecord) for each in page.documents]
+        self.records += [stored.read(PreemptionRecord) for stored in page.documents]
 
 
 def _live(kube: kubeoptions.KubeOptions) -> list[PreemptionRecord]:
     """Return the records of a live cluster. Raises PodiumError."""
-    found, info = read_live(kube.everything, _Records, RECORD_READS)
+    decoded, info = read_live(kube.everything, _Records, RECORD_READS)
     why = info.unread.get(Kind.PREEMPTION_RECORD)
     if why is not None:
         raise PodiumError(
             f"{RECORD_KIND}: {why}. The scheduler records preemptions only if the custom resources "
             "are installed (podium manifests crds)"
         )
-    return found.records
+    return decoded.records
 
 
 def _newest(records: Iterable[PreemptionRecord]) -> datetime:

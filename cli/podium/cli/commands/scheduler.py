@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from podium.cli.config.processoptions import (
+    OBJECT_NAME,
     ElectionOptions,
     LogOptions,
     ProcessOptions,
@@ -18,7 +19,7 @@ from podium.documents.sources import STDIN_NAME
 
 if TYPE_CHECKING:
     from podium.planner.settings import LiveSettings
-    from podium.schedulerplugin.live.switch import SettingsSource
+    from podium.schedulerplugin.live.settingsreload import SettingsSource
 
 
 class _RateType(click.ParamType[int | Literal["unlimited"]]):
@@ -56,6 +57,12 @@ class _RateType(click.ParamType[int | Literal["unlimited"]]):
     type=_RateType(),
     help="Maximum number of units evicted in any minute; overrides the file.  [default: unlimited]",
 )
+@click.option(
+    "--deployment",
+    type=OBJECT_NAME,
+    help="Deployment of this process. When it is scaled to 0 or deleted, nominations of pods, marks of "
+    "victims and conditions of groups are withdrawn.",
+)
 @log_options
 def command(
     *,
@@ -63,6 +70,7 @@ def command(
     election: ElectionOptions,
     config: str | None,
     evictions_per_minute: int | Literal["unlimited"] | None,
+    deployment: tuple[str, str] | None,
     log: LogOptions,
 ) -> None:
     """Schedule the pods whose schedulerName is podium-scheduler, whole groups at once.
@@ -79,7 +87,7 @@ def command(
 
     options = ManagerOptions(process.kubeconfig, process.context, probes, **election._asdict())
     settings = source(config, evictions_per_minute)
-    uvloop.run(run(options, settings, log.logger()))
+    uvloop.run(run(options, settings, log.logger(), deployment=deployment))
 
 
 def source(path: str | None, evictions: int | Literal["unlimited"] | None = None) -> "SettingsSource":
@@ -87,7 +95,7 @@ def source(path: str | None, evictions: int | Literal["unlimited"] | None = None
     from podium.answers.schedulerfile import SchedulerModel  # noqa: PLC0415 - `--help` does not need it
     from podium.documents.configfile import read_config  # noqa: PLC0415 - as above
     from podium.planner.settings import LiveSettings  # noqa: PLC0415 - as above
-    from podium.schedulerplugin.live.switch import SettingsSource  # noqa: PLC0415 - as above
+    from podium.schedulerplugin.live.settingsreload import SettingsSource  # noqa: PLC0415 - as above
 
     def read() -> "LiveSettings":
         settings = LiveSettings() if path is None else read_config(path, SchedulerModel).settings()

@@ -1,7 +1,7 @@
 """`podium ui`: groups, divergences, preemptions and plans as pages on this machine, for the caller alone.
 
 The pages have the content of `why`, `whatif`, `audit` and `report` for the same input, linked to each other.
-Nothing is written to a cluster, and only the browser with the link gets an answer.
+Nothing is written to a cluster, and only browsers with the link get an answer.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ import click
 from podium.cli import inputs, kubeoptions
 from podium.cli.live import ask_live
 from podium.cli.main import examples
+from podium.cli.progress import TerminalProgress
 from podium.stderr import say
 from podium.version import VERSION
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from podium.cli.ui.reading import ClusterSource
     from podium.documents.scope import Scope
     from podium.kube.connection import Connection
-    from podium.kube.listing import ReadProgress
 
 
 @click.command(
@@ -55,7 +55,7 @@ def command(*, files: inputs.InputFiles, kube: kubeoptions.KubeOptions, port: in
         asyncio.run(_serve(Files(files, scope_of_files), port, opens=opens))
         return
 
-    async def ask(connection: "Connection", scope: "Scope", watcher: "ReadProgress") -> None:
+    async def ask(connection: "Connection", scope: "Scope", watcher: TerminalProgress) -> None:
         from podium.cli.ui.reading import LiveSource  # noqa: PLC0415 - as above
 
         await _serve(LiveSource(connection, scope, watcher), port, opens=opens)
@@ -64,7 +64,7 @@ def command(*, files: inputs.InputFiles, kube: kubeoptions.KubeOptions, port: in
 
 
 async def _serve(source: "ClusterSource", port: int, *, opens: bool) -> None:
-    from podium.cli.ui.guard import HOST, own_host  # noqa: PLC0415 - as above
+    from podium.cli.ui.access import HOST, own_host  # noqa: PLC0415 - as above
     from podium.cli.ui.shell import Secrets, Site  # noqa: PLC0415 - as above
     from podium.runtime import logs  # noqa: PLC0415 - as above
     from podium.runtime.signals import stopping  # noqa: PLC0415 - as above

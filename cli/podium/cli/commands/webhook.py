@@ -123,7 +123,7 @@ def command(
     """
     import uvloop  # noqa: PLC0415 - `--help` does not need it
 
-    if sum(each is not None for each in (cert_dir, cert_secret, provided_cert_dir)) != 1:
+    if sum(source is not None for source in (cert_dir, cert_secret, provided_cert_dir)) != 1:
         raise click.UsageError("Give exactly one of --cert-dir, --cert-secret and --provided-cert-dir.")
     if register_url is not None and register_service is not None:
         raise click.UsageError("--register-url and --register-service exclude each other.")

@@ -15,17 +15,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from podium.answers.assumptions import Choices
+from podium.answers.targets import pending_targets
 from podium.answers.whatifreport import GOOD, WhatIf
 from podium.api.findings import Finding
 from podium.api.schedulable import SCHEDULING_READS
 from podium.api.times import written
-from podium.cli import inputs, kubeoptions, naming
+from podium.cli import inputs, kubeoptions, naming, progress
 from podium.cli.config.whatifoptions import WhatIfOptions, whatif_options
 from podium.cli.main import EXIT_FINDINGS, EXIT_NOT_JUDGED, examples
 from podium.cli.options import option_errors
 from podium.cli.render.data import whatif_document
 from podium.cli.render.formats import victim_names
-from podium.cli.render.output import Output, deliver, output_options
+from podium.cli.render.output import Output, output_options
 from podium.cli.render.text import Layout
 from podium.cli.render.whatif_page import whatif_page
 from podium.cli.render.whatif_words import (
@@ -56,12 +57,12 @@ from podium.planner.preemption.outcome import (
     WorkloadPlan,
 )
 from podium.planner.semantics import Semantics
-from podium.stderr import say
 from podium.text import count, some
 from podium.version import VERSION
 
 if TYPE_CHECKING:
-    from podium.answers.plans import Addition
+    from podium.answers.whatifplans import Addition
+    from podium.planner.engine import MakeEngine
 
 # How an option sets a field of the question, and the error of a field.
 _SET_BY = {"now": "set by --now", "semantics": "set by --semantics", "moves": "the rules of --defragment"}
@@ -81,6 +82,7 @@ class WhatIfQuery(NamedTuple):
     choices: Choices
     name: Name | None
     added: "Addition | None"
+    engine: "MakeEngine"
 
 
 class WhatIfAnswer(NamedTuple):
@@ -139,21 +141,23 @@ def command(
     settings = inputs.settings_of_file(options.config)
     choices = Choices(options.now, semantics, settings, _SET_BY.__getitem__)
     added = _added(options, files)
-    query = WhatIfQuery(cluster, options, choices, names[0] if names else None, added)
+    name = names[0] if names else None
     errors = {"added": f"no target among the objects of {options.add}: {{}}, or use --pod or --group"}
-    with option_errors(_ERRORS | errors):
+    waiting = 0 if options.pending is None else len(pending_targets(loaded.state, options.pending))
+    with option_errors(_ERRORS | errors), progress.working("preparing the plan") as work:
+        query = WhatIfQuery(cluster, options, choices, name, added, progress.counting_engine(work, waiting))
         if options.defragment is not None:
             answer = _defragmentation(query, options.defragment)
         elif options.victim is not None:
             answer = _threat(query)
         else:
             answer = _plan(query)
-    if output.format == "name":
-        deliver(answer.names(), output.file)
-    elif output.format == "html":
-        deliver(answer.page(PageOrigin(VERSION, written(datetime.now(UTC)))), output.file)
-    else:
-        output.report(answer.table, lambda: answer.document)
+    output.report(
+        answer.table,
+        lambda: answer.document,
+        name=answer.names,
+        html=lambda: answer.page(PageOrigin(VERSION, written(datetime.now(UTC)))),
+    )
     if answer.code:
         sys.exit(answer.code)
 
@@ -162,14 +166,10 @@ def _added(options: WhatIfOptions, files: inputs.InputFiles) -> "Addition | None
     """Return the objects of --add, read as the files of the cluster. Raises PodiumError."""
     if options.add is None:
         return None
-    from podium.answers.plans import Addition  # noqa: PLC0415 - `--help` does not need numpy
+    from podium.answers.whatifplans import Addition  # noqa: PLC0415 - `--help` does not need numpy
 
     documents = list(inputs.read_another(options.add, files=files))
     return Addition(documents, options.replicas, options.maximum, files.strict)
-
-
-def _note(line: str) -> None:
-    say(f"podium: {line}")
 
 
 def _plan(query: WhatIfQuery) -> WhatIfAnswer:
@@ -185,11 +185,12 @@ def _plan(query: WhatIfQuery) -> WhatIfAnswer:
         added=query.added,
         tenant=options.tenant,
         domains=options.domains,
-        note=_note,
+        note=progress.write_line,
+        engine=query.engine,
         **query.choices._asdict(),
     )
     for rules in report.rules:
-        _note(f"semantics {rules.semantics} ({rules.why})")
+        progress.write_line(f"semantics {rules.semantics} ({rules.why})")
     return WhatIfAnswer(
         whatif_document(report),
         functools.partial(whatif_table, report),
@@ -207,19 +208,29 @@ def _code(report: WhatIf, max_victims: int | None) -> int:
     harm = report.plan.harm
     if max_victims is None or harm is None or harm.pods <= max_victims:
         return 0
-    _note(f"{count(harm.pods, 'pod')} would be preempted, more than --max-victims {max_victims:,}")
+    progress.write_line(
+        f"{count(harm.pods, 'pod')} would be preempted, more than --max-victims {max_victims:,}"
+    )
     return EXIT_FINDINGS
 
 
 def _threat(query: WhatIfQuery) -> WhatIfAnswer:
     """Return what threatens the named victim. Raises PodiumError."""
-    from podium.answers.plans import threats  # noqa: PLC0415 - `--help` does not need numpy
+    from podium.answers.whatifplans import threats  # noqa: PLC0415 - `--help` does not need numpy
     from podium.cli.render import threat as renderers  # noqa: PLC0415 - as above
 
     assert query.name is not None
     kind = query.options.kind or ""
-    threat, basis = threats(query.cluster, query.name, kind, query.choices, added=query.added, note=_note)
-    _note(f"semantics {basis.semantics} ({basis.rules_why})")
+    threat, basis = threats(
+        query.cluster,
+        query.name,
+        kind,
+        query.choices,
+        added=query.added,
+        note=progress.write_line,
+        engine=query.engine,
+    )
+    progress.write_line(f"semantics {basis.semantics} ({basis.rules_why})")
     return WhatIfAnswer(
         renderers.threat_document(threat) | {"notRead": list(basis.unknown)},
         functools.partial(renderers.threat_table, threat, basis),
@@ -231,10 +242,12 @@ def _threat(query: WhatIfQuery) -> WhatIfAnswer:
 
 def _defragmentation(query: WhatIfQuery, label: str) -> WhatIfAnswer:
     """Return the moves that free domains of a node label. Raises PodiumError."""
-    from podium.answers.plans import moves  # noqa: PLC0415 - `--help` does not need numpy
+    from podium.answers.whatifplans import moves  # noqa: PLC0415 - `--help` does not need numpy
     from podium.cli.render import defragment as renderers  # noqa: PLC0415 - as above
 
-    defragmentation, basis = moves(query.cluster, label, query.choices, domains=query.options.domains)
+    defragmentation, basis = moves(
+        query.cluster, label, query.choices, domains=query.options.domains, engine=query.engine
+    )
     return WhatIfAnswer(
         renderers.defragment_document(defragmentation, basis),
         functools.partial(renderers.defragment_table, defragmentation, basis),
@@ -280,7 +293,7 @@ def whatif_table(report: WhatIf, layout: Layout) -> str:
         nodes_heading(plan),
         ("NODES", "REASON", "SUCH AS"),
         plan.nodes,
-        lambda each: (each.count, each.reason, ", ".join(each.examples)),
+        lambda reason: (reason.count, reason.reason, ", ".join(reason.examples)),
         limit=NODES,
     )
     _findings(layout, plan.findings)
@@ -288,9 +301,9 @@ def whatif_table(report: WhatIf, layout: Layout) -> str:
 
 
 def _workloads(layout: Layout, workloads: Sequence[WorkloadPlan]) -> None:
-    def row(each: WorkloadPlan) -> tuple[str | int, ...]:
-        placed = f"{each.placed:,} of {each.pods:,}"
-        return str(each), str(each.priority), placed, victims_words(each.harm), outcome_words(each)
+    def row(plan: WorkloadPlan) -> tuple[str | int, ...]:
+        placed = f"{plan.placed:,} of {plan.pods:,}"
+        return str(plan), str(plan.priority), placed, victims_words(plan.harm), outcome_words(plan)
 
     header = ("WORKLOAD", "PRIORITY", "PODS PLACED", "PREEMPTS", "RESULT")
     title = "Workloads, in the order of their plans"
@@ -308,22 +321,22 @@ def _placements(layout: Layout, placements: Sequence[Placed]) -> None:
     layout.listing("Placement", ("NODE", "PODS", "NAMES"), list(nodes), row, limit=PLACED)
     volumes = [(placed, volume) for placed in placements for volume in placed.volumes]
 
-    def volume_row(each: tuple[Placed, ClaimVolumePlan]) -> tuple[str | int, ...]:
-        placed, volume = each
+    def volume_row(pair: tuple[Placed, ClaimVolumePlan]) -> tuple[str | int, ...]:
+        placed, volume = pair
         return placed.pod, volume.claim, volume.volume or "(is provisioned)", placed.node
 
     if volumes:
         layout.listing("Volumes", ("POD", "CLAIM", "VOLUME", "NODE"), volumes, volume_row, limit=PLACED)
     devices = [
-        (placed, claim.name, each)
+        (placed, claim.name, device)
         for placed in placements
         for claim in placed.claims
-        for each in claim.results
+        for device in claim.results
     ]
 
     def device_row(row: tuple[Placed, str, DevicePlan]) -> tuple[str | int, ...]:
-        placed, claim, each = row
-        return placed.pod, claim, each.request, each.driver, each.pool, each.device
+        placed, claim, device = row
+        return placed.pod, claim, device.request, device.driver, device.pool, device.device
 
     if devices:
         titles = ("POD", "CLAIM", "REQUEST", "DRIVER", "POOL", "DEVICE")
@@ -331,8 +344,8 @@ def _placements(layout: Layout, placements: Sequence[Placed]) -> None:
 
 
 def _domains(layout: Layout, topology: PlanTopology) -> None:
-    def row(each: DomainVerdict) -> tuple[str | int, ...]:
-        return each.name, each.nodes, *domain_words(each)
+    def row(domain: DomainVerdict) -> tuple[str | int, ...]:
+        return domain.name, domain.nodes, *domain_words(domain)
 
     header = (topology.key, "NODES", "ROOM NOW", "AT MOST", "RESULT")
     layout.listing(domains_heading(topology), header, topology.domains, row, right=(1, 2, 3))

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import click
 
-from podium.cli import inputs, kubeoptions, naming
+from podium.cli import inputs, kubeoptions, naming, progress
 from podium.cli.main import examples
 from podium.cli.options import option_errors
 from podium.cli.render.data import as_builtins, document
@@ -64,8 +64,9 @@ def command(
     from podium.answers import why  # noqa: PLC0415 - numpy takes 0.1 s to import
     from podium.cli.render.why_table import why_table  # noqa: PLC0415 - as above
 
-    with option_errors({kind: f"{kind}: {{}}"}):
-        account = why(cluster, named, kind, settings=settings, tenant=tenant).account
+    with option_errors({kind: f"{kind}: {{}}"}), progress.working("looking for the reasons") as work:
+        engine = progress.counting_engine(work)
+        account = why(cluster, named, kind, settings=settings, tenant=tenant, engine=engine).account
     now = datetime.now(UTC) if cluster.live else None
     output.report(
         functools.partial(why_table, account, now), lambda: document("WhyReport", **as_builtins(account))
@@ -78,13 +79,13 @@ def _read(
     """Return the content of files, or the needed part of a cluster. Raises PodiumError."""
     from podium.answers.accounts import explain  # noqa: PLC0415 - numpy, as above
     from podium.answers.accounts.answer import WhyQuery, draft_account  # noqa: PLC0415 - as above
-    from podium.cli import whyinput  # noqa: PLC0415 - as above
+    from podium.cli import clusterinput  # noqa: PLC0415 - as above
 
     if files.names:
-        return whyinput.from_files(files, kube.scope_of_files())
+        return clusterinput.from_files(files, kube.scope_of_files())
     query = WhyQuery(kind, name, tenant=tenant)
 
-    def others(read: ClusterReading) -> set[str]:
+    def namespaces(read: ClusterReading) -> set[str]:
         account = draft_account(query, read._replace(known=every_namespace))
         return explain.namespaces(account) if account is not None and tenant is None else set()
 
@@ -94,4 +95,6 @@ def _read(
             return False
         return explain.wants_room(account) or (tenant is None and explain.unnamed(account))
 
-    return whyinput.from_cluster(kube._replace(namespace=name[0]), whyinput.Asks(others, whole))
+    return clusterinput.from_cluster(
+        kube._replace(namespace=name[0]), clusterinput.FurtherData(namespaces, whole)
+    )

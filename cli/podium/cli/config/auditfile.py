@@ -82,7 +82,12 @@ def read_triage(path: str, today: date) -> Triage:
     """Return the configuration for an audit on a day. Raises PodiumError for an invalid file or field."""
     model = read_config(path, AuditModel)
     ignores = [
-        Ignore(rule=each.rule, objects=tuple(each.objects or ()), reason=each.reason, expires=each.expires)
-        for each in model.ignores
+        Ignore(
+            rule=ignore.rule,
+            objects=tuple(ignore.objects or ()),
+            reason=ignore.reason,
+            expires=ignore.expires,
+        )
+        for ignore in model.ignores
     ]
     return Triage(severities=model.severities, ignores=ignores, today=today)

@@ -55,12 +55,12 @@ class WhatIfOptions(NamedTuple):
 
     def _check_defragment(self) -> None:
         """Raise click.UsageError for options that --defragment excludes: it is about all pods that run."""
-        others = {
+        excluded = {
             "--add": self.add, "--pod": self.pod, "--group": self.group, "--victim": self.victim,
             "-n": self.within, "-A": self.everywhere, "-l": self.labels, "--semantics": self.semantics,
             "--max-victims": self.max_victims, "--tenant": self.tenant,
         }  # fmt: skip
-        given = [name for name, value in others.items() if value not in (None, False)]
+        given = [name for name, value in excluded.items() if value not in (None, False)]
         if given:
             raise click.UsageError(f"--defragment excludes {listed(given)}.")
         if not self.domains:
@@ -107,7 +107,7 @@ _OPTIONS = (
     click.option("--now", metavar="TIME", help="Time of the plan, such as 2026-01-31T12:00:00Z."),
     click.option(
         "--semantics",
-        type=click.Choice([str(each) for each in Semantics]),
+        type=click.Choice([str(semantics) for semantics in Semantics]),
         help="Preemption rules: of the KEP, of a kube-scheduler release, or pod by pod.  [default: the "
         "cluster's version]",
     ),

@@ -52,11 +52,11 @@ class RuleFindings(NamedTuple):
 def by_rule(findings: Sequence[Finding], rules: Sequence[Rule]) -> list[RuleFindings]:
     """Return the findings by rule: worst severity first, then the rule with most findings, then its id."""
     known = {rule.id: rule for rule in rules}
-    found: dict[str, list[Finding]] = {}
+    by_id: dict[str, list[Finding]] = {}
     for finding in findings:
-        found.setdefault(finding.rule, []).append(finding)
+        by_id.setdefault(finding.rule, []).append(finding)
     groups = [
         RuleFindings(rule_id, members[0].severity, known.get(rule_id), members)
-        for rule_id, members in found.items()
+        for rule_id, members in by_id.items()
     ]
     return sorted(groups, key=lambda group: (group.severity.rank, -len(group.findings), group.id))

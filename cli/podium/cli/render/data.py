@@ -1,5 +1,6 @@
 """JSON and YAML of every report: one envelope, one order of keys."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -28,7 +29,7 @@ def whatif_document(report: WhatIf) -> dict[str, Any]:
     """Return the JSON contract of `podium whatif`; docs/whatif.md describes it."""
     plan = report.plan
     findings = [finding.as_json() for finding in plan.findings]
-    workloads = [as_builtins(each) for each in report.workloads]
+    workloads = [as_builtins(workload) for workload in report.workloads]
     body = as_builtins(plan) | {"findings": findings, "workloads": workloads}
     basis, most = report.basis, report.most
     replicas = None
@@ -52,6 +53,12 @@ def document(kind: str, **body: Any) -> dict[str, Any]:
 def as_json(value: dict[str, Any]) -> str:
     """Return a document as JSON, indented by two, with a newline at the end."""
     return json_visible(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()) + "\n"
+
+
+def as_list(documents: Sequence[dict[str, Any]]) -> str:
+    """Return objects as JSON: one as it is, others as a List."""
+    whole = {"apiVersion": "v1", "kind": "List", "items": documents}
+    return as_json(documents[0] if len(documents) == 1 else whole)
 
 
 def as_text(value: dict[str, Any], output: str) -> str:

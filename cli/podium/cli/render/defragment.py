@@ -14,7 +14,7 @@ from podium.cli.render.html import section, table, text, whole
 from podium.cli.render.text import Layout
 from podium.cli.render.threat import amount
 from podium.cli.render.whatif_words import PageOrigin, caveats, harm_words, rules_line
-from podium.planner.preemption.emptying import Defragmentation, DomainMoves, Freeing, UnitMove
+from podium.planner.preemption.defragment import Defragmentation, DomainMoves, Freeing, UnitMove
 from podium.text import accelerator_time, count, some, visible
 
 # Maximum lengths of the lists in the table, and on the page; docs/whatif.md states these numbers.
@@ -22,49 +22,49 @@ MOVES, PAGE_MOVES = 20, 300
 STAYS, PAGE_STAYS = 10, 300
 
 
-def defragment_document(found: Defragmentation, basis: Basis) -> dict[str, Any]:
+def defragment_document(answer: Defragmentation, basis: Basis) -> dict[str, Any]:
     """Return the answer as a DefragmentReport, its JSON contract."""
-    body = as_builtins(found)
-    for each in body["domains"]:
-        each["frees"] = {name: amount(name, value) for name, value in each["frees"].items()}
+    body = as_builtins(answer)
+    for domain in body["domains"]:
+        domain["frees"] = {name: amount(name, value) for name, value in domain["frees"].items()}
     return document("DefragmentReport", semantics=str(basis.semantics), **body, notRead=list(basis.unknown))
 
 
-def defragment_table(found: Defragmentation, basis: Basis, layout: Layout) -> str:
+def defragment_table(answer: Defragmentation, basis: Basis, layout: Layout) -> str:
     """Return the answer in the layout's width, with the moves of the best domain."""
     layout.paragraph(rules_line(basis), style="dim")
-    layout.paragraph(domains_line(found), style="bold")
-    for line in filter(None, (best_line(found), room_line(found))):
+    layout.paragraph(domains_line(answer), style="bold")
+    for line in filter(None, (best_line(answer), room_line(answer))):
         layout.paragraph(line)
     for caveat in caveats(basis):
         layout.paragraph(caveat, style="warning")
-    for each in _lists(found, _freed(found)[:1]):
-        header = [visible(column) for column in each.header]
-        layout.listing(each.kind, header, each.rows, tuple, limit=each.limit, right=each.right)
+    for moves in _lists(answer, _freed(answer)[:1]):
+        header = [visible(column) for column in moves.header]
+        layout.listing(moves.kind, header, moves.rows, tuple, limit=moves.limit, right=moves.right)
     return layout.text()
 
 
-def defragment_page(found: Defragmentation, basis: Basis, made: PageOrigin) -> str:
+def defragment_page(answer: Defragmentation, basis: Basis, made: PageOrigin) -> str:
     """Return the answer as one HTML page, with the moves of every listed domain."""
-    lines = filter(None, (best_line(found), room_line(found)))
-    kind = "clear" if _freed(found) else "blocked"
+    lines = filter(None, (best_line(answer), room_line(answer)))
+    kind = "clear" if _freed(answer) else "blocked"
     header = [
         f'<p class="eyebrow">{text(rules_line(basis))}</p>',
-        f'<h1 class="{kind} long">{text(domains_line(found))}</h1>',
+        f'<h1 class="{kind} long">{text(domains_line(answer))}</h1>',
         *(f'<p class="caution">{text(caveat)}</p>' for caveat in caveats(basis)),
         *(f"<p>{text(line)}</p>" for line in lines),
     ]
     sections = []
-    for number, each in enumerate(_lists(found, _freed(found))):
-        title = text(f"{each.of}: {each.kind}" if each.of else each.kind)
-        columns = [text(column.capitalize() if column.isupper() else column) for column in each.header]
+    for number, moves in enumerate(_lists(answer, _freed(answer))):
+        title = text(f"{moves.of}: {moves.kind}" if moves.of else moves.kind)
+        columns = [text(column.capitalize() if column.isupper() else column) for column in moves.header]
         body = table(
             title,
             columns,
-            each.rows,
+            moves.rows,
             _cells,
-            limit=each.page,
-            numbers=each.right,
+            limit=moves.page,
+            numbers=moves.right,
             kind="units",
             named=False,
         )
@@ -74,33 +74,33 @@ def defragment_page(found: Defragmentation, basis: Basis, made: PageOrigin) -> s
         "Long lists are cut; <code>podium whatif -o json</code> has everything."
     )
     return whole(
-        f"Podium whatif: {domains_line(found)}",
+        f"Podium whatif: {domains_line(answer)}",
         "\n".join(["<header>", *header, "</header>"]),
         sections,
         footer,
     )
 
 
-def domains_line(found: Defragmentation) -> str:
+def domains_line(answer: Defragmentation) -> str:
     """Return how many domains can be freed, and which are free already."""
-    more = "at least " if found.tried < found.candidates else ""
-    number = f"{more}{found.movable:,}" if found.movable else "none"
-    already = f"{len(found.free):,} {'is' if len(found.free) == 1 else 'are'} free already"
-    free = f"; {already}: {some(found.free)}" if found.free else ""
-    return f"Moves can free {number} of {count(found.count, 'domain')} of {found.key}{free}."
+    more = "at least " if answer.tried < answer.candidates else ""
+    number = f"{more}{answer.movable:,}" if answer.movable else "none"
+    already = f"{len(answer.free):,} {'is' if len(answer.free) == 1 else 'are'} free already"
+    free = f"; {already}: {some(answer.free)}" if answer.free else ""
+    return f"Moves can free {number} of {count(answer.count, 'domain')} of {answer.key}{free}."
 
 
-def best_line(found: Defragmentation) -> str:
+def best_line(answer: Defragmentation) -> str:
     """Return the domain that costs least and its harm; without one, why the first is not freed."""
-    freed = _freed(found)
+    freed = _freed(answer)
     if freed:
         return f"{freed[0].name} costs least: {_cost(freed[0])}."
-    return f"{found.domains[0].name}: {found.domains[0].message}." if found.domains else ""
+    return f"{answer.domains[0].name}: {answer.domains[0].message}." if answer.domains else ""
 
 
-def room_line(found: Defragmentation) -> str:
+def room_line(answer: Defragmentation) -> str:
     """Return what becomes free in the best domain; empty without one."""
-    freed = _freed(found)
+    freed = _freed(answer)
     return f"It leaves free {count(freed[0].nodes, 'node')} with {_room_words(freed[0])}." if freed else ""
 
 
@@ -120,27 +120,30 @@ class _MovesList(NamedTuple):
     right: Sequence[int] = ()
 
 
-def _lists(found: Defragmentation, freed: Sequence[DomainMoves]) -> Iterator[_MovesList]:
+def _lists(answer: Defragmentation, freed: Sequence[DomainMoves]) -> Iterator[_MovesList]:
     """Yield the list of domains, the moves of the `freed` ones, and the units that stay."""
-    header = (found.key, "NODES", "UNITS", "RESULT", "FREE AFTERWARDS")
+    header = (answer.key, "NODES", "UNITS", "RESULT", "FREE AFTERWARDS")
     rows = [
-        (each.name, each.nodes, len(each.moves), _cost(each), _room_words(each)) for each in found.domains
+        (domain.name, domain.nodes, len(domain.moves), _cost(domain), _room_words(domain))
+        for domain in answer.domains
     ]
     yield _MovesList("Domains, the least harm first", "", header, rows, None, None, (1, 2))
     columns = ("KIND", "NAME", "PRIORITY", "PODS", "FROM", "TO", "HARM")
-    for each in freed:
-        kind = f"Moves that free the domain: {count(len(each.moves), 'unit')}"
-        yield _MovesList(kind, each.name, columns, list(map(_move, each.moves)), MOVES, PAGE_MOVES, (2, 3))
+    for domain in freed:
+        kind = f"Moves that free the domain: {count(len(domain.moves), 'unit')}"
+        yield _MovesList(
+            kind, domain.name, columns, list(map(_move, domain.moves)), MOVES, PAGE_MOVES, (2, 3)
+        )
     stays = [
-        (each.name, unit.kind, f"{unit.namespace}/{unit.name}", unit.reason)
-        for each in found.domains
-        for unit in each.stays
+        (domain.name, unit.kind, f"{unit.namespace}/{unit.name}", unit.reason)
+        for domain in answer.domains
+        for unit in domain.stays
     ]
-    yield _MovesList("Units that stay", "", (found.key, "KIND", "NAME", "WHY"), stays, STAYS, PAGE_STAYS)
+    yield _MovesList("Units that stay", "", (answer.key, "KIND", "NAME", "WHY"), stays, STAYS, PAGE_STAYS)
 
 
-def _freed(found: Defragmentation) -> list[DomainMoves]:
-    return [each for each in found.domains if each.outcome is Freeing.MOVABLE]
+def _freed(answer: Defragmentation) -> list[DomainMoves]:
+    return [domain for domain in answer.domains if domain.outcome is Freeing.MOVABLE]
 
 
 def _cost(domain: DomainMoves) -> str:

@@ -25,17 +25,17 @@ from podium.text import visible
 
 def render_names(report: AuditReport, _context: Context) -> str:
     """Return the objects with findings, each once, in the order of the report."""
-    return _lines(finding.object for finding in report.findings)
+    return name_lines(finding.object for finding in report.findings)
 
 
 def victim_names(report: WhatIf) -> str:
     """Return the pods that a plan evicts."""
-    return _lines(
+    return name_lines(
         ObjectRef("v1", "Pod", unit.namespace, pod.name) for unit in report.plan.victims for pod in unit.pods
     )
 
 
-def _lines(refs: Iterable[ObjectRef]) -> str:
+def name_lines(refs: Iterable[ObjectRef]) -> str:
     """Return a line for each object: `pod/a`, or `job.batch/a` with an API group."""
     names = {ref: f"{ref.kind.lower()}{f'.{ref.group}' if ref.group else ''}/{ref.name}" for ref in refs}
     return "".join(f"{visible(name)}\n" for name in names.values())
@@ -79,8 +79,8 @@ def render_sarif(report: AuditReport, context: Context) -> str:
         "columnKind": "unicodeCodePoints",
         "results": [
             _result(finding, index[finding.rule], context) | state
-            for part, state in _findings_by_state(report)
-            for finding in part
+            for listed_findings, state in _findings_by_state(report)
+            for finding in listed_findings
         ],
     }
     log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
@@ -160,8 +160,8 @@ def render_junit(report: AuditReport, context: Context) -> str:
     """Return one suite for every requested rule, those with most findings first."""
     unchecked = {rule: missing for missing in report.summary.notChecked for rule in missing.rules}
     aside = _aside(report)
-    found = by_rule([*report.findings, *aside], context.rules)
-    loud = {group.id for group in found}
+    groups = by_rule([*report.findings, *aside], context.rules)
+    loud = {group.id for group in groups}
     quiet = [rule for rule in context.rules if rule.id not in loud]
     skipped = {
         rule.id: f"{unchecked[rule.id].kind}: {unchecked[rule.id].why}"
@@ -173,7 +173,7 @@ def render_junit(report: AuditReport, context: Context) -> str:
         '<?xml version="1.0" encoding="UTF-8"?>',
         f'<testsuites name="podium audit" tests="{tests}" failures="{len(report.findings)}" errors="0">',
     ]
-    for group in found:
+    for group in groups:
         lines += _found_suite(group, aside, report, context)
     for rule in quiet:
         lines += _quiet_suite(rule.id, rule.title, skipped)
@@ -216,7 +216,7 @@ def _found_case(finding: Finding, aside: str | None, context: Context) -> str:
 
 def _failure(finding: Finding, context: Context) -> str:
     place = context.place(finding)
-    where = [] if place is None else [":".join(str(part) for part in place if part is not None)]
+    where = [] if place is None else [":".join(str(field) for field in place if field is not None)]
     text = "\n".join(map(visible, [finding.message, f"Fix: {finding.fix}", *where]))
     failure = f'<failure type="{finding.severity}" message={_attribute(finding.message)}>'
     return f"{failure}{escape(text, quote=False)}</failure>"

@@ -53,21 +53,21 @@ def mode_line(sums: ModeSums) -> str:
     return f"{'; '.join(parts)}."
 
 
-def party(each: Party) -> str:
+def party(subject: Party) -> str:
     """Return the name of a pod or group."""
-    return f"{each.kind} {each.namespace}/{each.name}"
+    return f"{subject.kind} {subject.namespace}/{subject.name}"
 
 
-def _shares(layout: Layout, title: str, what: str, shares: Sequence[Share]) -> None:
+def _shares(layout: Layout, title: str, label: str, shares: Sequence[Share]) -> None:
     # A mode without plans has no columns.
-    modes = [mode for mode in PlanMode if any(_mode_amount(each, mode) != _NOTHING for each in shares)]
+    modes = [mode for mode in PlanMode if any(_mode_amount(share, mode) != _NOTHING for share in shares)]
 
     def row(share: Share) -> list[str | int]:
         of_modes = [_mode_amount(share, mode) for mode in modes]
-        return [share.name, *(number for each in of_modes for number in (each.units, each.pods))]
+        return [share.name, *(number for numbers in of_modes for number in (numbers.units, numbers.pods))]
 
-    header = [what, *(name for mode in modes for name in (f"{mode.upper()} UNITS", "PODS"))]
-    right = (0,) if what == "PRIORITY" else ()
+    header = [label, *(name for mode in modes for name in (f"{mode.upper()} UNITS", "PODS"))]
+    right = (0,) if label == "PRIORITY" else ()
     layout.listing(title, header, shares, row, limit=SHARES, right=right)
 
 
@@ -90,6 +90,6 @@ def _cycles(layout: Layout, summary: Summary) -> None:
         "Eviction cycles",
         ("ROUNDS", "LAST", "CYCLE"),
         summary.cycles,
-        lambda each: (each.rounds, each.last, " > ".join([*each.workloads, each.workloads[0]])),
+        lambda cycle: (cycle.rounds, cycle.last, " > ".join([*cycle.workloads, cycle.workloads[0]])),
         limit=SHARES,
     )

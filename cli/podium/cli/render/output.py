@@ -11,7 +11,7 @@ import click
 
 from podium.cli.options import gathered
 from podium.cli.render.data import as_text
-from podium.cli.render.text import IN_JSON, Layout
+from podium.cli.render.text import Layout
 from podium.documents import files
 from podium.documents.yamlwriter import dump_all
 from podium.errors import PodiumError
@@ -29,48 +29,54 @@ class Terminal(NamedTuple):
     colour: bool
 
 
-def terminal(*, to_file: bool) -> Terminal:
-    """Return the width of a table (from COLUMNS or the terminal), and whether it has colour.
-
-    Only output to a terminal has colour.
-    """
-    plain = to_file or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb"
-    columns = shutil.get_terminal_size((USUAL, 0)).columns
-    return Terminal(min(max(columns, NARROWEST), WIDEST), colour=not plain and not os.environ.get("NO_COLOR"))
-
-
 class Output(NamedTuple):
-    """The options of a report: its format, its file instead of stdout, and whether columns lack headers."""
+    """The options of a report: its format, its file instead of stdout, column headers, and colour."""
 
     format: str = "table"
     file: str | None = None
     no_headers: bool = False
+    color: str = "auto"
 
-    def layout(self, complete: str = IN_JSON) -> Layout:
-        """Return a layout for a table, or for one of the format `wide`."""
-        width, colour = terminal(to_file=self.file is not None)
-        wide = self.format == "wide"
-        return Layout(
-            width=None if wide else width, colour=colour, complete=complete, headers=not self.no_headers
-        )
+    @property
+    def terminal(self) -> Terminal:
+        """Return the width of a table (from COLUMNS or the terminal), and whether it has colour."""
+        columns = shutil.get_terminal_size((USUAL, 0)).columns
+        return Terminal(min(max(columns, NARROWEST), WIDEST), colour=self._colour())
+
+    def _colour(self) -> bool:
+        """Return whether to use colour: by --color, else NO_COLOR, FORCE_COLOR, and the kind of stdout."""
+        if self.color != "auto":
+            return self.color == "always"
+        if self.file is not None or os.environ.get("NO_COLOR"):
+            return False
+        shows = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+        return shows or bool(os.environ.get("FORCE_COLOR"))
 
     def report(
-        self, table: Callable[[Layout], str], document: Callable[[], dict[str, Any]], complete: str = IN_JSON
+        self,
+        table: Callable[[Layout], str],
+        document: Callable[[], dict[str, Any]],
+        **others: Callable[[], str],
     ) -> None:
-        """Write a report as JSON, YAML or a table, and make no other form. Raises PodiumError."""
-        match self.format:
-            case "json" | "yaml":
-                text = as_text(document(), self.format)
-            case _:
-                text = table(self.layout(complete))
+        """Write a report in its format alone; `others` are by format. Raises PodiumError."""
+        if self.format in ("json", "yaml"):
+            text = as_text(document(), self.format)
+        elif self.format in others:
+            text = others[self.format]()
+        else:
+            width, colour = self.terminal
+            wide = self.format == "wide"
+            text = table(Layout(width=None if wide else width, colour=colour, headers=not self.no_headers))
         deliver(text, self.file)
 
 
 def output_options(*formats: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add -o/--output (the first format is the default) and --output-file as one parameter, `output`.
 
-    Commands with a table also have --no-headers.
+    Commands with a table also have the format `wide`, --no-headers and --color.
     """
+    if "table" in formats:
+        formats = tuple(dict.fromkeys(("table", "wide", *formats)))
     options = [
         click.option(
             "-o",
@@ -90,7 +96,16 @@ def output_options(*formats: str) -> Callable[[Callable[..., Any]], Callable[...
         ),
     ]
     if "table" in formats:
-        options.append(click.option("--no-headers", is_flag=True, help="Print columns without headers."))
+        options += [
+            click.option("--no-headers", is_flag=True, help="Print columns without headers."),
+            click.option(
+                "--color",
+                type=click.Choice(["auto", "always", "never"]),
+                default="auto",
+                show_default=True,
+                help="Use colour. By default on a terminal, as NO_COLOR and FORCE_COLOR say.",
+            ),
+        ]
     return lambda function: gathered(function, options, "output", Output)
 
 
@@ -121,7 +136,7 @@ def write_manifests(folder: str, manifests: Mapping[str, Sequence[dict[str, Any]
     if not manifests:
         say(f"podium: no manifest to write; {folder} is not created")
         return
-    contents = {name: dump_all(each).encode() for name, each in manifests.items()}
+    contents = {name: dump_all(manifest).encode() for name, manifest in manifests.items()}
     try:
         files.make_folder(Path(folder), contents)
     except OSError as error:

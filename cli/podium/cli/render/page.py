@@ -138,21 +138,21 @@ def _priorities(summary: AuditSummary) -> str:
     return _chart("Pods by priority", "Priority", "", rows)
 
 
-def _blocked(what: str, shares: Sequence[BlockedShare]) -> str:
+def _blocked(label: str, shares: Sequence[BlockedShare]) -> str:
     rows = []
     for share in shares:
         groups = [count(share.blocked.groups, "group")] if share.blocked.groups else []
         note = ", ".join([*groups, *amounts(share.blocked.accelerators)])
         rows.append((share.name, note, share.blocked.pods))
-    return _chart(f"Will not schedule, by {what}", what.capitalize(), "bad", rows)
+    return _chart(f"Will not schedule, by {label}", label.capitalize(), "bad", rows)
 
 
 def _chart(caption: str, first: str, kind: str, rows: Sequence[tuple[str, str, int]]) -> str:
     """Return pods by name as bars in a table, with the numbers as text."""
     most = max((pods for _, _, pods in rows), default=0)
 
-    def row(each: tuple[str, str, int]) -> tuple[str, int]:
-        name, note, pods = each
+    def row(entry: tuple[str, str, int]) -> tuple[str, int]:
+        name, note, pods = entry
         return f'{text(name)} <span class="note">{text(note)}</span>{_bar(pods, most)}', pods
 
     return table(caption, (first, "Pods"), rows, row, limit=BARS, kind=f"card {kind}")
@@ -221,7 +221,7 @@ def _rule(group: RuleFindings) -> str:
         if group.rule
         else ""
     )
-    found = count(len(group.findings), "finding")
+    number = count(len(group.findings), "finding")
     opened = " open" if group.severity.rank == 0 else ""
     return "\n".join(
         [
@@ -229,7 +229,7 @@ def _rule(group: RuleFindings) -> str:
             "<summary>",
             f'<span class="badge {group.severity}">{group.severity}</span>',
             f"<h3>{text(title)}</h3>",
-            f'<span class="note"><code>{text(group.id)}</code> {found}</span>',
+            f'<span class="note"><code>{text(group.id)}</code> {number}</span>',
             "</summary>",
             why,
             '<ul class="findings">',
@@ -272,7 +272,7 @@ def left_out_section(summary: AuditSummary) -> str:
             "Kinds that could not be read",
             ("Kind", "Why", "Rules that did not run"),
             summary.notChecked,
-            lambda each: (text(each.kind), text(each.why), text(listed(each.rules)) or "none"),
+            lambda missing: (text(missing.kind), text(missing.why), text(listed(missing.rules)) or "none"),
         ),
         f"<p>Kinds that Podium does not read were skipped: {text(skipped)}.</p>" if skipped else "",
     ]

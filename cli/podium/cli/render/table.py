@@ -17,7 +17,7 @@ from podium.answers.audits.report import (
 )
 from podium.api.findings import Finding
 from podium.cli.render.context import Context, RuleFindings, by_rule
-from podium.cli.render.text import IN_WIDE, Layout
+from podium.cli.render.text import Layout
 from podium.cli.render.words import (
     accelerators,
     amounts,
@@ -48,7 +48,7 @@ IGNORES = 10
 
 def render_table(report: AuditReport, context: Context) -> str:
     """Return the report in the context's width, with each list cut after its first entries."""
-    layout = Layout(width=context.width, colour=context.colour, complete=IN_WIDE, headers=context.headers)
+    layout = Layout(width=context.width, colour=context.colour, headers=context.headers)
     return _render(report, context, layout)
 
 
@@ -77,7 +77,7 @@ def _render(report: AuditReport, context: Context, layout: Layout) -> str:
         "Pods by priority",
         ("PRIORITY", "PODS", "CLASSES"),
         summary.priorities,
-        lambda each: (str(each.priority), each.pods, ", ".join(each.classes) or "no class"),
+        lambda share: (str(share.priority), share.pods, ", ".join(share.classes) or "no class"),
         limit=PRIORITIES,
         right=(0,),
     )
@@ -85,7 +85,7 @@ def _render(report: AuditReport, context: Context, layout: Layout) -> str:
         "Fixes that clear most",
         ("CLEARS", "FIX", "RULE"),
         summary.fixes,
-        lambda each: (each.clears, each.fix, each.rule),
+        lambda share: (share.clears, share.fix, share.rule),
         limit=SHARES,
     )
     _groups(layout, report.groups)
@@ -99,12 +99,12 @@ def _render(report: AuditReport, context: Context, layout: Layout) -> str:
     return layout.text()
 
 
-def _blocked(layout: Layout, what: str, shares: Sequence[BlockedShare]) -> None:
+def _blocked(layout: Layout, label: str, shares: Sequence[BlockedShare]) -> None:
     layout.listing(
-        f"Will not schedule, by {what}",
-        (what.upper(), "GROUPS", "PODS", "ACCELERATORS"),
+        f"Will not schedule, by {label}",
+        (label.upper(), "GROUPS", "PODS", "ACCELERATORS"),
         shares,
-        lambda each: (each.name, each.blocked.groups, each.blocked.pods, accelerators(each.blocked)),
+        lambda share: (share.name, share.blocked.groups, share.blocked.pods, accelerators(share.blocked)),
         limit=SHARES,
     )
 
@@ -114,7 +114,7 @@ def _groups(layout: Layout, groups: Sequence[DivergentGroup]) -> None:
         "Divergent groups",
         ("GROUP", "PRIORITY", "MEMBERS", "DIVERGENT PODS"),
         groups,
-        lambda each: (group_name(each), str(each.priority), each.members, _divergent(layout, each)),
+        lambda group: (group_name(group), str(group.priority), group.members, _divergent(layout, group)),
         limit=GROUPS,
         right=(1,),
     )
@@ -148,8 +148,8 @@ def findings_by_rule(layout: Layout, title: str, groups: Sequence[RuleFindings])
 
 def _finding(layout: Layout, finding: Finding) -> None:
     where = visible(f"{finding.object}  {finding.field}" if finding.field else str(finding.object))
-    what = f"ignored: {finding.reason}" if isinstance(finding, IgnoredFinding) else f"fix: {finding.fix}"
-    message, fix = visible(finding.message), visible(what)
+    remark = f"ignored: {finding.reason}" if isinstance(finding, IgnoredFinding) else f"fix: {finding.fix}"
+    message, fix = visible(finding.message), visible(remark)
     if layout.width is None:
         layout.paragraph(f"{where}  {message}  {fix}", indent="  ")
         return
@@ -167,7 +167,11 @@ def _aside(layout: Layout, title: str, groups: Sequence[RuleFindings]) -> None:
             title,
             ("FINDINGS", "RULE", "OBJECTS"),
             groups,
-            lambda each: (len(each.findings), each.id, some(str(found.object) for found in each.findings)),
+            lambda group: (
+                len(group.findings),
+                group.id,
+                some(str(finding.object) for finding in group.findings),
+            ),
         )
 
 
@@ -177,12 +181,12 @@ def _ignores(layout: Layout, ignores: Sequence[IgnoreShare]) -> None:
     layout.heading("Ignores")
     for share in layout.first(ignores, IGNORES):
         objects = visible(", ".join(share.objects)) or "all objects"
-        what = f"{share.rule}  {objects}  {count(share.findings, 'finding')}, {holds(share)}"
+        line = f"{share.rule}  {objects}  {count(share.findings, 'finding')}, {holds(share)}"
         reason = visible(f"reason: {share.reason}")
         if layout.width is None:
-            layout.paragraph(f"{what}  {reason}", indent="  ")
+            layout.paragraph(f"{line}  {reason}", indent="  ")
         else:
-            layout.paragraph(what, indent="  ")
+            layout.paragraph(line, indent="  ")
             layout.paragraph(reason, indent="    ", hang="     ")
     layout.cut(ignores, IGNORES)
 
@@ -204,6 +208,6 @@ def not_checked(layout: Layout, missing: Sequence[NotChecked]) -> None:
     if missing and layout.width is not None:
         layout.paragraph(f"{unrun_line(missing)} -o wide lists the rules.")
         return
-    for each in missing:
-        rules = listed(each.rules) or "no rule"
-        layout.paragraph(f"{visible(each.kind)}: {visible(each.why)} (leaves out {rules})", hang="  ")
+    for skipped in missing:
+        rules = listed(skipped.rules) or "no rule"
+        layout.paragraph(f"{visible(skipped.kind)}: {visible(skipped.why)} (leaves out {rules})", hang="  ")

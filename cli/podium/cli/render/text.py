@@ -14,9 +14,6 @@ from podium.text import visible
 
 T = TypeVar("T")
 
-# The format with all entries, as the end of a list that was cut names it.
-IN_JSON, IN_WIDE = "-o json has all", "-o wide shows all"
-
 _STYLES = {"bold": "1", "error": "1;31", "warning": "33", "info": "36", "dim": "2"}
 _GAP = "  "
 _NARROWEST = 8
@@ -25,17 +22,13 @@ _NARROWEST = 8
 class Layout:
     """Collects the lines of a report; `width` is in columns, None for lines of any length.
 
-    A layout with a width cuts long lists, and says which `complete` format has all entries. `headers` says
-    whether columns have headers.
+    A layout with a width cuts long lists. `headers` says whether columns have headers.
     """
 
-    def __init__(
-        self, *, width: int | None, colour: bool, complete: str = IN_JSON, headers: bool = True
-    ) -> None:
+    def __init__(self, *, width: int | None, colour: bool, headers: bool = True) -> None:
         self.width = width
         self.headers = headers
         self.colour = colour
-        self._complete = complete
         self.lines: list[str] = []
 
     def text(self) -> str:
@@ -101,7 +94,7 @@ class Layout:
         self.heading(title)
         rows = [row(item) for item in self.first(items, limit)]
         right = {*right, *(number for number, cell in enumerate(rows[0]) if isinstance(cell, int))}
-        cells = [[f"{cell:,}" if isinstance(cell, int) else cell for cell in each] for each in rows]
+        cells = [[f"{cell:,}" if isinstance(cell, int) else cell for cell in values] for values in rows]
         self.columns(header, cells, right=right, indent=indent)
         self.cut(items, limit)
 
@@ -112,7 +105,7 @@ class Layout:
     def cut(self, items: Sequence[object], limit: int | None) -> None:
         """Write how many items `first` leaves out, if any."""
         if rest := len(items) - len(self.first(items, limit)):
-            self.paragraph(f"... and {rest:,} more ({self._complete})", indent="  ", style="dim")
+            self.paragraph(f"... and {rest:,} more (-o wide shows all)", indent="  ", style="dim")
 
     def _row(self, row: Sequence[str], widths: Sequence[int], right: Collection[int]) -> list[str]:
         if all(len(cell) <= width for cell, width in zip(row, widths, strict=True)):
@@ -148,6 +141,6 @@ def _narrow(widths: list[int], least: Sequence[int], room: int) -> None:
         if not wide:
             return
         widest = max(wide, key=widths.__getitem__)
-        others = [widths[number] for number in wide if widths[number] < widths[widest]]
-        floor = max([least[widest], *others])
+        narrower = [widths[number] for number in wide if widths[number] < widths[widest]]
+        floor = max([least[widest], *narrower])
         widths[widest] -= min(max(widths[widest] - floor, 1), sum(widths) - room)

@@ -44,12 +44,21 @@ def threat_document(threat: Threat) -> dict[str, Any]:
         minimalPriority=threat.minimal,
         minimalPriorityLater=threat.later,
         tolerations=[
-            {"pod": each.pod, "minimum": each.minimum, "until": each.until and written_at(each.until)}
-            for each in threat.tolerations
+            {
+                "pod": toleration.pod,
+                "minimum": toleration.minimum,
+                "until": toleration.until and written_at(toleration.until),
+            }
+            for toleration in threat.tolerations
         ],
         budgets=[
-            {"name": each.name, "allowed": each.allowed, "charged": each.charged, "violated": each.violated}
-            for each in threat.budgets
+            {
+                "name": budget.name,
+                "allowed": budget.allowed,
+                "charged": budget.charged,
+                "violated": budget.violated,
+            }
+            for budget in threat.budgets
         ],
         nodes=[
             {
@@ -160,7 +169,7 @@ def shield_line(threat: Threat) -> str:
     """Return what protects it at present, in words."""
     parts = []
     if threat.tolerations:
-        ends = [each.until for each in threat.tolerations]
+        ends = [toleration.until for toleration in threat.tolerations]
         until = (
             "permanently"
             if None in ends
@@ -170,7 +179,7 @@ def shield_line(threat: Threat) -> str:
         doubt = f" {threat.doubt}, which" if threat.doubt else ""
         held = f"Its PriorityClass{doubt} holds back priorities below {below} {until}"
         parts.append(f"{held}; without it, priority {threat.later} is enough.")
-    violated = [each.name for each in threat.budgets if each.violated]
+    violated = [budget.name for budget in threat.budgets if budget.violated]
     if violated:
         loss = f"Its eviction would violate PodDisruptionBudget {some(violated)}"
         parts.append(f"{loss}: it is spared if preempting others makes enough room.")
@@ -187,9 +196,9 @@ def _lists(threat: Threat) -> Iterator[_List]:
     rooms = list(_rooms(threat.rooms))
     columns = ("Nodes", "Resource", "Spared up to", "Preempted above", "And up to")
     yield "Requests of a pod on its nodes", columns, rooms, NODES, (2, 3, 4)
-    tolerations = [_toleration(each) for each in threat.tolerations]
+    tolerations = [_toleration(toleration) for toleration in threat.tolerations]
     yield "Tolerations", ("Pod", "Below", "Until"), tolerations, TOLERATIONS, (1,)
-    budgets = [_budget(each) for each in threat.budgets]
+    budgets = [_budget(budget) for budget in threat.budgets]
     yield (
         "PodDisruptionBudgets",
         ("Budget", "Allows", "Its pods", "If it is preempted"),

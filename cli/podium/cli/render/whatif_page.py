@@ -98,14 +98,14 @@ def verdict(report: WhatIf, heading: str) -> str:
 
 
 def _workloads(workloads: Sequence[WorkloadPlan]) -> str:
-    def row(each: WorkloadPlan) -> tuple[str, ...]:
-        placed = f"{each.placed:,} of {each.pods:,}"
+    def row(workload: WorkloadPlan) -> tuple[str, ...]:
+        placed = f"{workload.placed:,} of {workload.pods:,}"
         return (
-            text(str(each)),
-            str(each.priority),
+            text(str(workload)),
+            str(workload.priority),
             placed,
-            text(victims_words(each.harm)),
-            text(outcome_words(each)),
+            text(victims_words(workload.harm)),
+            text(outcome_words(workload)),
         )
 
     header = ("Workload", "Priority", "Pods placed", "Preempts", "Result")
@@ -117,10 +117,10 @@ def _topology(topology: PlanTopology | None) -> str:
     if topology is None:
         return ""
 
-    def row(each: DomainVerdict) -> tuple[str | int, ...]:
-        name = f"<strong>{text(each.name)}</strong>" if each.chosen else text(each.name)
-        free, most, result = domain_words(each)
-        return name, each.nodes, free, most, text(result)
+    def row(domain: DomainVerdict) -> tuple[str | int, ...]:
+        name = f"<strong>{text(domain.name)}</strong>" if domain.chosen else text(domain.name)
+        free, most, result = domain_words(domain)
+        return name, domain.nodes, free, most, text(result)
 
     header = (text(topology.key), "Nodes", "Room now", "Room at most", "Result")
     caption = "Members of the group that have room, and the result if the group could use no other domain"
@@ -151,7 +151,7 @@ def _domain(plan: Plan) -> str:
         '<p class="key"><ins>is placed</ins> <del>is preempted</del> <span>could be preempted, and '
         "is spared</span></p>"
     )
-    body = "\n".join([key, '<ul class="nodes">', *(_card(*each) for each in shown), "</ul>"])
+    body = "\n".join([key, '<ul class="nodes">', *(_card(*card) for card in shown), "</ul>"])
     return section("domain", "Nodes of the plan", body + first_of(len(cards), CARDS)) if cards else ""
 
 
@@ -169,9 +169,9 @@ def _card(node: str, card: _Card) -> str:
     return f'<li class="node">{title}<ul>{"".join(lines)}</ul></li>'
 
 
-def _more(total: int, one: str, many: str) -> str:
+def _more(total: int, singular: str, many: str) -> str:
     rest = total - PODS
-    return f'<li class="cut">{rest:,} more {one if rest == 1 else many}</li>' if rest > 0 else ""
+    return f'<li class="cut">{rest:,} more {singular if rest == 1 else many}</li>' if rest > 0 else ""
 
 
 def _pods(units: Iterable[UnitVerdict]) -> Iterable[tuple[str, str]]:
@@ -194,8 +194,8 @@ def _units(
 
 
 def _reasons(heading: str, nodes: Sequence[NodeReason]) -> str:
-    def row(each: NodeReason) -> tuple[int, str, str]:
-        return each.count, text(each.reason), text(", ".join(each.examples))
+    def row(reason: NodeReason) -> tuple[int, str, str]:
+        return reason.count, text(reason.reason), text(", ".join(reason.examples))
 
     header = ("Nodes", "Reason", "Examples")
     return section("nodes", heading, table("Filter results by reason", header, nodes, row, limit=REASONS))

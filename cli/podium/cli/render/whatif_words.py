@@ -30,6 +30,7 @@ SEMANTICS: Mapping[Semantics, str] = {
     Semantics.KEP: "KEP-5710 as Podium's scheduler implements it",
     Semantics.V1_36: "kube-scheduler 1.36 with the Workload API",
     Semantics.V1_37: "kube-scheduler 1.37 with the Workload API",
+    Semantics.V1_38: "kube-scheduler 1.38 with the Workload API",
     Semantics.PODS: "kube-scheduler without the Workload API, pod by pod",
 }
 _OUTCOMES: Mapping[Outcome, str] = {
@@ -83,7 +84,7 @@ def outcome_line(report: WhatIf) -> str:
     if len(plan.placements) == 1 and plan.outcome in GOOD:
         return f"{outcome}, on node {plan.placements[0].node}."
     where = f"node {', '.join(nodes)}" if len(nodes) == 1 else f"nodes {some(nodes)}"
-    pods, waiting = len(plan.placements), sum(each.pods for each in report.workloads)
+    pods, waiting = len(plan.placements), sum(workload.pods for workload in report.workloads)
     if plan.outcome in GOOD or pods == waiting:
         return f"{outcome}: {count(pods, 'pod')} on {where}."
     placed = f"{pods:,} of {count(waiting, 'pod')}" if waiting else count(pods, "pod")

@@ -80,12 +80,12 @@ def _departures(layout: Layout, account: Account, now: datetime | None) -> None:
         return
     layout.heading("Evictions, newest first")
     shown = set()
-    for each in departures[:DEPARTURES]:
-        _add_line(layout, departure_line(each, account, now))
-        layout.paragraph(source_line(each), indent=_INDENT * 2, hang=_INDENT, style="dim")
-        if each.by not in shown:
-            _fix(layout, each.fix)
-        shown.add(each.by)
+    for departure in departures[:DEPARTURES]:
+        _add_line(layout, departure_line(departure, account, now))
+        layout.paragraph(source_line(departure), indent=_INDENT * 2, hang=_INDENT, style="dim")
+        if departure.by not in shown:
+            _fix(layout, departure.fix)
+        shown.add(departure.by)
     layout.cut(departures, DEPARTURES)
 
 

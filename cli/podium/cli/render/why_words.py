@@ -82,6 +82,6 @@ def _preemptor_words(departure: Departure) -> str:
 
 
 def _which(departure: Departure, account: Account) -> str:
-    others = departure.pods and departure.pods != (account.object.name,)
-    pods = f": {count(len(departure.pods), 'pod')} ({some(departure.pods)})" if others else ""
+    named = departure.pods and departure.pods != (account.object.name,)
+    pods = f": {count(len(departure.pods), 'pod')} ({some(departure.pods)})" if named else ""
     return f"{pods}{f', on node {departure.node}' if departure.node else ''}"

@@ -89,9 +89,9 @@ def findings_line(summary: AuditSummary, groups: Sequence[DivergentGroup]) -> st
     """Return the numbers of findings that count by severity, and of divergent groups."""
     numbers = ((summary.errors, "error"), (summary.warnings, "warning"), (summary.infos, "info"))
     new = new_to(summary)
-    found = [count(number, f"{new}{noun}") for number, noun in numbers if number]
+    severities = [count(number, f"{new}{noun}") for number, noun in numbers if number]
     divergent = count(len(groups), "divergent group") if groups else "no divergent group"
-    return f"{listed(found) or f'No {new}findings'}; {divergent}."
+    return f"{listed(severities) or f'No {new}findings'}; {divergent}."
 
 
 def findings_title(summary: AuditSummary) -> str:

@@ -17,7 +17,7 @@ from podium.api.schedulable import Schedulable
 from podium.cluster.helddevices import held_devices
 from podium.cluster.reader import ClusterReader
 from podium.groups.divergence import measure_divergence
-from podium.planner.preemption.intents import is_preempted, preempts
+from podium.planner.preemption.inflight import is_preempted, preempts
 
 # The order of states in lists: those that may need action come first.
 STATES = (
@@ -106,7 +106,7 @@ def _group(key: GroupKey, view: ClusterReader) -> CensusRow:
         state=state,
         preempted=gone or marked,
         differing=measure_divergence(group, members).priority.live if group is not None else 0,
-        pods={each: len(by_state[each]) for each in STATES if by_state[each]},
+        pods={pod_state: len(by_state[pod_state]) for pod_state in STATES if by_state[pod_state]},
         min_count=group.min_count if group is not None else None,
         exists=group is not None,
         held=held_devices((pod for pod in members if pod.holding), view),
@@ -136,10 +136,10 @@ def _priority(group: PodGroup | None, members: Iterable[Schedulable]) -> int:
 
 
 def _levels(rows: Iterable[CensusRow]) -> Iterable[PriorityLevel]:
-    found: dict[int, list[CensusRow]] = {}
+    by_priority: dict[int, list[CensusRow]] = {}
     for row in rows:
-        found.setdefault(row.priority, []).append(row)
-    for priority, level in found.items():
+        by_priority.setdefault(row.priority, []).append(row)
+    for priority, level in by_priority.items():
         held: Counter[str] = Counter()
         for row in level:
             held.update(row.held)

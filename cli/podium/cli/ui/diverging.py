@@ -7,7 +7,7 @@ from podium.cli.render.context import by_rule
 from podium.cli.render.html import text, tiles
 from podium.cli.render.page import findings_section, groups_section, left_out_section
 from podium.cli.render.words import group_name
-from podium.cli.ui.frame import Here, PageContext, object_link, page
+from podium.cli.ui.page_parts import Here, PageContext, object_link, page
 from podium.rules import podiumrules
 from podium.text import count
 

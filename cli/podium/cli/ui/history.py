@@ -16,7 +16,7 @@ from podium.cli.render.html import Cell, section, table, text
 from podium.cli.render.pictures.drawing import Anchor, Box, Drawing, Label, Spot, Style
 from podium.cli.render.pictures.svg import svg
 from podium.cli.render.words import amounts
-from podium.cli.ui.frame import Here, PageContext, object_link, page, pager, select, sliced
+from podium.cli.ui.page_parts import Here, PageContext, object_link, page, pager, select, sliced
 from podium.documents.reading import Known
 from podium.history.records import moment_of
 from podium.history.summary import Summary
@@ -43,13 +43,13 @@ def history(
 ) -> str:
     """Return the page; `summary` has the totals, `known` says for which namespaces names may be shown."""
     mode = here.query.get("mode", "")
-    wanted = [plan for plan in plans if mode not in tuple(PlanMode) or plan.mode == mode]
-    shown, part = sliced(wanted, here.query.get("page", ""))
+    chosen = [plan for plan in plans if mode not in tuple(PlanMode) or plan.mode == mode]
+    shown, position = sliced(chosen, here.query.get("page", ""))
     number = count(len(plans), "plan") if plans else "No plan"
     header = f"<h1>{number} of preemption {'is' if len(plans) <= 1 else 'are'} recorded.</h1>\n" + "".join(
         f"<p>{text(line)}</p>" for line in _lines(summary)
     )
-    options = [("", "all"), *((each, _MODES[each][1]) for each in PlanMode)]
+    options = [("", "all"), *((plan_mode, _MODES[plan_mode][1]) for plan_mode in PlanMode)]
     choice = (
         f'<form class="ask" method="get" action="/history">{select("mode", "Mode", options, mode)}'
         "<button>Show</button></form>"
@@ -59,11 +59,11 @@ def history(
         [
             choice,
             table("Newest first", names, shown, lambda plan: _row(plan, known), kind="rows"),
-            "" if wanted else '<p class="cut">No match.</p>',
-            pager(here, part, len(shown), len(wanted)),
+            "" if chosen else '<p class="cut">No match.</p>',
+            pager(here, position, len(shown), len(chosen)),
         ]
     )
-    sections = [_timeline(wanted), section("plans", "Plans", body) if plans else ""]
+    sections = [_timeline(chosen), section("plans", "Plans", body) if plans else ""]
     return page("History", here, around, header, sections)
 
 
@@ -188,7 +188,7 @@ def timeline(plans: Iterable[RecordedPlan]) -> Drawing | None:
 def _axis(first: int, last: int) -> _TimeAxis:
     """Return at most SPANS spans of a round length that hold both times."""
     week = _LENGTHS[-1]
-    length = next((each for each in _LENGTHS if last // each - first // each < SPANS), 0)
+    length = next((span for span in _LENGTHS if last // span - first // span < SPANS), 0)
     length = length or -(-(last - first) // week // (SPANS - 1)) * week + week
     return _TimeAxis(first // length * length, length, last // length - first // length + 1)
 
@@ -200,7 +200,7 @@ def _lane(plan: RecordedPlan) -> str:
 
 
 def _drawing(lanes: Mapping[str, Mapping[int, _Sum]], axis: _TimeAxis) -> Drawing:
-    most = max(each.pods for sums in lanes.values() for each in sums.values())
+    most = max(amount.pods for sums in lanes.values() for amount in sums.values())
     width = round(100 / axis.spans, 2)
     boxes: list[Box] = []
     spots: list[Spot] = []
@@ -208,16 +208,18 @@ def _drawing(lanes: Mapping[str, Mapping[int, _Sum]], axis: _TimeAxis) -> Drawin
     totals = []
     for number, (lane, sums) in enumerate(lanes.items()):
         top = number * _LANE
-        total = _Sum(sum(each.plans for each in sums.values()), sum(each.pods for each in sums.values()))
+        total = _Sum(
+            sum(amount.plans for amount in sums.values()), sum(amount.pods for amount in sums.values())
+        )
         totals.append(f"{lane}: {_words(total)}")
         labels.append(Label(totals[-1], 0, top + _BASE))
         bottom = top + _TOP + _BARS
         boxes.append(Box(Style.LINE, 0, bottom, 100, 1))
-        for span, each in sorted(sums.items()):
-            x, height = round(100 * span / axis.spans, 2), max(_LEAST, _BARS * each.pods / max(most, 1))
+        for span, amount in sorted(sums.items()):
+            x, height = round(100 * span / axis.spans, 2), max(_LEAST, _BARS * amount.pods / max(most, 1))
             boxes.append(Box(Style.EVENT, x, bottom - height, round(width * _WIDTH, 2), height))
             times = f"{axis.time(span)} to {axis.time(span + 1)} UTC"
-            spots.append(Spot(f"{lane}, {times}: {_words(each)}", x, top + _TOP, width, _BARS))
+            spots.append(Spot(f"{lane}, {times}: {_words(amount)}", x, top + _TOP, width, _BARS))
     labels.append(Label(f"highest bar: {count(most, 'pod')}", 100, _BASE, Anchor.END, muted=True))
     bottom = len(lanes) * _LANE + _BASE
     labels += [
@@ -228,5 +230,5 @@ def _drawing(lanes: Mapping[str, Mapping[int, _Sum]], axis: _TimeAxis) -> Drawin
     return Drawing(title, "; ".join(totals), bottom - _BASE + _AXIS, boxes, spots, labels, stretched=True)
 
 
-def _words(each: _Sum) -> str:
-    return f"{count(each.plans, 'plan')}, {count(each.pods, 'pod')}"
+def _words(amount: _Sum) -> str:
+    return f"{count(amount.plans, 'plan')}, {count(amount.pods, 'pod')}"

@@ -11,7 +11,7 @@ from podium.cli.render.pictures.clustermap import ClusterMap
 from podium.cli.render.pictures.sections import map_section
 from podium.cli.render.words import amounts
 from podium.cli.ui.census import STATES, Census, CensusRow, PriorityLevel
-from podium.cli.ui.frame import Here, PageContext, badge, object_link, page, pager, select, sliced
+from podium.cli.ui.page_parts import Here, PageContext, badge, object_link, page, pager, select, sliced
 from podium.planner.preemption.target import Blocker
 from podium.text import count, cut, listed
 
@@ -71,19 +71,19 @@ def overview(
 ) -> str:
     """Return the page; `why` returns why a row waits, and is called only for displayed rows."""
     rows = chosen(census, here.query)
-    shown, part = sliced(rows, here.query.get("page", ""))
+    shown, position = sliced(rows, here.query.get("page", ""))
     header = f'<p class="eyebrow">{text(around.source)}</p>\n<h1>{_headline(census)}</h1>\n{_numbers(census)}'
-    what = "Groups" if _what(census, here.query) == GROUPS else "Pods in no group"
+    title = "Groups" if _what(census, here.query) == GROUPS else "Pods in no group"
     caption = f"{len(rows):,}, the highest priority first"
     body = "\n".join(
         [
             _filter(census, here),
             table(caption, _HEADER, shown, lambda row: _row(row, why(row)), numbers=(2,), kind="rows"),
             "" if rows else '<p class="cut">No match.</p>',
-            pager(here, part, len(shown), len(rows)),
+            pager(here, position, len(shown), len(rows)),
         ]
     )
-    sections = [map_section(drawn), _levels(census.levels), section("rows", what, body)]
+    sections = [map_section(drawn), _levels(census.levels), section("rows", title, body)]
     return page("Overview", here, around, header, sections)
 
 
@@ -178,12 +178,12 @@ def _filter(census: Census, here: Here) -> str:
     asked = query.get("namespace", "")
     if asked and asked not in namespaces:
         namespaces.append(asked)
-    what = [(GROUPS, "groups"), (PODS, "pods in no group")]
-    where = [("", "all"), *((each, each) for each in namespaces)]
-    states = [("", "all"), *((each, each) for each in _CHOICES)]
+    kinds = [(GROUPS, "groups"), (PODS, "pods in no group")]
+    where = [("", "all"), *((namespace, namespace) for namespace in namespaces)]
+    states = [("", "all"), *((state, state) for state in _CHOICES)]
     return (
         '<form class="ask" method="get" action="/">'
-        f"{select('what', 'List', what, _what(census, query))}"
+        f"{select('what', 'List', kinds, _what(census, query))}"
         f"{select('namespace', 'Namespace', where, asked)}"
         f"{select('state', 'State', states, query.get('state', ''))}"
         f'<label>Name or class <input type="search" name="search" value="{escape(query.get("search", ""))}">'

@@ -13,7 +13,7 @@ from podium.answers.whatifreport import WhatIf
 from podium.cli.render.html import section, text
 from podium.cli.render.whatif_page import plan_sections, verdict
 from podium.cli.render.whatif_words import SEMANTICS
-from podium.cli.ui.frame import Here, PageContext, complaint, named_input, page, select, unit_link
+from podium.cli.ui.page_parts import Here, PageContext, complaint, named_input, page, select, unit_link
 from podium.errors import PodiumError, QuestionError
 from podium.planner.scores import Strategy
 from podium.planner.semantics import Semantics
@@ -125,7 +125,7 @@ def planning(form: Form, answer: PlanAnswer, offered: Sequence[str], here: Here,
 
 def _form(form: Form, error: str, offered: Sequence[str]) -> str:
     wrong = ' aria-describedby="error"' if error else ""
-    rules = [("", "of the cluster"), *((str(each), f"{each}: {SEMANTICS[each]}") for each in Semantics)]
+    rules = [("", "of the cluster"), *((str(rule), f"{rule}: {SEMANTICS[rule]}") for rule in Semantics)]
     # A browser drops the first line break, so one more is added.
     manifest = "\n" + escape(form.manifest)
     box = f'<textarea name="manifest" rows="10" spellcheck="false"{wrong}>{manifest}</textarea>'
@@ -150,7 +150,7 @@ def _form(form: Form, error: str, offered: Sequence[str]) -> str:
 
 
 def _choice(name: str, label: str, words: Sequence[str], chosen: str) -> str:
-    return select(name, label, [("", "the scheduler's own"), *((each, each) for each in words)], chosen)
+    return select(name, label, [("", "the scheduler's own"), *((word, word) for word in words)], chosen)
 
 
 def _line(name: str, label: str, value: str, hint: str) -> str:

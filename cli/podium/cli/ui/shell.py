@@ -1,6 +1,6 @@
 """`podium ui` as a process: a server on loopback that renders each page from a reading of the cluster.
 
-It listens on one address of loopback and only reads. `guard` decides on access, the answers and the pages on
+It listens on one address of loopback and only reads. `access` decides on requests, the data and the pages on
 content. Any problem with the input becomes a page that says what, where and what to do.
 """
 
@@ -14,14 +14,14 @@ from podium.answers.accounts.model import RunState
 from podium.answers.targets import parse_name
 from podium.api.times import written
 from podium.cli.render.html import content_security_policy
-from podium.cli.ui import frame, threatened
-from podium.cli.ui.answers import Answers
+from podium.cli.ui import page_parts, threatened
+from podium.cli.ui.access import HEADERS, HOST, Guard, Refusal
 from podium.cli.ui.diverging import diverging
-from podium.cli.ui.frame import Here, PageContext
-from podium.cli.ui.guard import HEADERS, HOST, Guard, Refusal
 from podium.cli.ui.history import history
-from podium.cli.ui.one import one
+from podium.cli.ui.object_page import object_page
 from podium.cli.ui.overview import overview
+from podium.cli.ui.page_data import PageData
+from podium.cli.ui.page_parts import Here, PageContext
 from podium.cli.ui.planning import (
     ACTION,
     EMPTY,
@@ -55,11 +55,11 @@ _FAILURES = {
     504: ("the cluster took too long to answer", "load this page again, or see one namespace: podium ui -n"),
 }
 
-Make = Callable[[Answers, Here, PageContext], Awaitable[str]]
+Make = Callable[[PageData, Here, PageContext], Awaitable[str]]
 
 
 class Secrets(NamedTuple):
-    """The secret values; see `guard`."""
+    """The secret values; see `access`."""
 
     token: str
     passing: str
@@ -98,8 +98,8 @@ class Site:
     def _routes(self) -> dict[str, Route]:
         pages: dict[str, Make] = {
             "/": self._overview,
-            "/group": partial(self._one, "group"),
-            "/pod": partial(self._one, "pod"),
+            "/group": partial(self._object, "group"),
+            "/pod": partial(self._object, "pod"),
             "/divergences": self._divergences,
             "/history": self._history,
             "/whatif": self._whatif,
@@ -112,27 +112,27 @@ class Site:
 
     # Requests.
 
-    async def _answer(self, make: Make, ask: HTTPRequest) -> HTTPResponse:
-        refused = self._guard.strange(ask, posted=False)
+    async def _answer(self, make: Make, request: HTTPRequest) -> HTTPResponse:
+        refused = self._guard.strange(request, posted=False)
         if refused is not None:
             return _refusal_page(refused)
         try:
-            query = frame.fields(ask.query)
+            query = page_parts.fields(request.query)
         except ValueError:
             return _refusal_page(Refusal(400, "this address cannot be read", _BEGIN))
-        if ask.path == "/" and "token" in query:
+        if request.path == "/" and "token" in query:
             return self._entered(query["token"])
-        refused = self._guard.known(ask)
+        refused = self._guard.known(request)
         if refused is not None:
             return _refusal_page(refused)
-        return await self._made(Here(ask.path, query), make)
+        return await self._made(Here(request.path, query), make)
 
-    async def _planned(self, ask: HTTPRequest) -> HTTPResponse:
-        refused = self._guard.strange(ask, posted=True) or self._guard.known(ask)
+    async def _planned(self, request: HTTPRequest) -> HTTPResponse:
+        refused = self._guard.strange(request, posted=True) or self._guard.known(request)
         if refused is not None:
             return _refusal_page(refused)
         try:
-            form = entered(frame.fields(ask.body.decode(errors="replace")))
+            form = entered(page_parts.fields(request.body.decode(errors="replace")))
         except ValueError:
             return _refusal_page(Refusal(400, "this form cannot be read", "enter it again under What if"))
         here = Here("/whatif", {name: value for name, value in form._asdict().items() if name != "manifest"})
@@ -144,12 +144,12 @@ class Site:
             return _refusal_page(refused)
         # Not a redirect: after one, a browser that came from another site would not send the cookie.
         headers = {"Set-Cookie": self._guard.cookie, "Refresh": "0; url=/"}
-        return _page(frame.entry(), headers=headers)
+        return _page(page_parts.entry(), headers=headers)
 
     async def _made(self, here: Here, make: Make) -> HTTPResponse:
         again = "again" in here.query
         try:
-            answers = await self._keeper.answers(again=again)
+            data = await self._keeper.data(again=again)
         except PodiumError as error:
             return _refusal_page(Refusal(502, str(error), "correct it, then reload this page"))
         if again:
@@ -159,70 +159,68 @@ class Site:
             return HTTPResponse(
                 303, b"", {**HEADERS, "Location": f"{here.path}?{query}" if query else here.path}
             )
-        around = self._around(answers)
+        around = self._around(data)
         try:
-            return _page(await make(answers, here, around))
+            return _page(await make(data, here, around))
         except PodiumError as error:
-            return _page(frame.problem(str(error), here, around), 404)
+            return _page(page_parts.problem(str(error), here, around), 404)
 
-    def _around(self, answers: Answers) -> PageContext:
-        age = int((self._clock() - answers.cluster.at).total_seconds())
+    def _around(self, data: PageData) -> PageContext:
+        age = int((self._clock() - data.cluster.at).total_seconds())
         return PageContext(
-            answers.cluster.source,
-            written(answers.cluster.at),
+            data.cluster.source,
+            written(data.cluster.at),
             age,
             self._version,
-            answers.cluster.live,
-            answers.unknown,
+            data.cluster.live,
+            data.unknown,
         )
 
     # Pages.
 
-    async def _overview(self, answers: Answers, here: Here, around: PageContext) -> str:
-        return overview(answers.census, answers.map, here, around, answers.reason)
+    async def _overview(self, data: PageData, here: Here, around: PageContext) -> str:
+        return overview(data.census, data.map, here, around, data.reason)
 
-    async def _divergences(self, answers: Answers, here: Here, around: PageContext) -> str:
-        return diverging(answers.divergences, here, around)
+    async def _divergences(self, data: PageData, here: Here, around: PageContext) -> str:
+        return diverging(data.divergences, here, around)
 
-    async def _history(self, answers: Answers, here: Here, around: PageContext) -> str:
-        missing = [each for each in answers.cluster.unknown if each.startswith("PreemptionRecord")]
+    async def _history(self, data: PageData, here: Here, around: PageContext) -> str:
+        missing = [line for line in data.cluster.unknown if line.startswith("PreemptionRecord")]
         around = around._replace(unknown=missing)
-        return history(answers.plans, answers.summary, answers.cluster.known, here, around)
+        return history(data.plans, data.summary, data.cluster.known, here, around)
 
-    async def _one(self, kind: str, answers: Answers, here: Here, around: PageContext) -> str:
+    async def _object(self, kind: str, data: PageData, here: Here, around: PageContext) -> str:
         with form_errors():
             name = parse_name("name", here.query.get("name", ""))
-        await self._keeper.source.add_events(answers, name[0])
-        explained = answers.explain(kind, name, self._clock())
-        report = answers.report(explained.planned) if explained.planned is not None else None
-        now = self._clock() if answers.cluster.live else None
-        return one(explained.account, answers.related(kind, name), report, now, here, around)
+        await self._keeper.source.add_events(data, name[0])
+        explained = data.explain(kind, name, self._clock())
+        report = data.report(explained.planned) if explained.planned is not None else None
+        now = self._clock() if data.cluster.live else None
+        return object_page(explained.account, data.related(kind, name), report, now, here, around)
 
-    async def _whatif(self, answers: Answers, here: Here, around: PageContext) -> str:
-        return await self._answered(entered(here.query), answers, here, around, asked=False)
+    async def _whatif(self, data: PageData, here: Here, around: PageContext) -> str:
+        return await self._answered(entered(here.query), data, here, around, asked=False)
 
     async def _answered(
-        self, form: Form, answers: Answers, here: Here, around: PageContext, *, asked: bool
+        self, form: Form, data: PageData, here: Here, around: PageContext, *, asked: bool
     ) -> str:
         answer = PlanAnswer(error=EMPTY if asked else "")
         if not form.empty:
             try:
                 validate_form(form)
-                answer = answers.plan(form, self._clock())
+                answer = data.plan(form, self._clock())
             except PodiumError as error:
                 answer = PlanAnswer(error=str(error))
-        return planning(form, answer, answers.named(RunState.WAITING), here, around)
+        return planning(form, answer, data.named(RunState.WAITING), here, around)
 
-    async def _threats(self, answers: Answers, here: Here, around: PageContext) -> str:
+    async def _threats(self, data: PageData, here: Here, around: PageContext) -> str:
         answer = threatened.ThreatAnswer(error=threatened.EMPTY if "name" in here.query else "")
         if name := here.query.get("name", "").strip():
             try:
-                answer = threatened.ThreatAnswer(
-                    answers.threat(here.query.get("kind", ""), name, self._clock())
-                )
+                answer = threatened.ThreatAnswer(data.threat(here.query.get("kind", ""), name, self._clock()))
             except PodiumError as error:
                 answer = threatened.ThreatAnswer(error=str(error))
-        names = answers.named(RunState.STARTING, RunState.RUNNING)
+        names = data.named(RunState.STARTING, RunState.RUNNING)
         return threatened.threatened(answer, names, here, around)
 
 
@@ -242,4 +240,4 @@ def _failure_page(status: int) -> HTTPResponse:
 
 
 def _refusal_page(refusal: Refusal) -> HTTPResponse:
-    return _page(frame.refusal(*refusal), refusal.status)
+    return _page(page_parts.refusal(*refusal), refusal.status)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from podium.answers.whatifreport import Basis
 from podium.cli.render.html import section
 from podium.cli.render.threat import threat_sections, threat_verdict
-from podium.cli.ui.frame import Here, PageContext, complaint, named_input, object_link, page
+from podium.cli.ui.page_parts import Here, PageContext, complaint, named_input, object_link, page
 from podium.planner.threat import Threat
 
 # Maximum number of running groups and pods in the form; docs/ui.md states the number.

@@ -31,10 +31,10 @@ def own_pods(facts: ClusterFacts) -> Iterator[DoctorCheck]:
     if (unread := facts.unread(NODES)) is not None:
         yield unseen(name, "the nodes were", unread)
         return
-    found = facts.items(NODES)
-    real = [each for each in found if _FAKE not in (each["metadata"].get("annotations") or {})]
-    if found and not real:
-        fact = f"all of {count(len(found), 'node')} are fake (kwok): no process of Podium would run"
+    items = facts.items(NODES)
+    real = [node for node in items if _FAKE not in (node["metadata"].get("annotations") or {})]
+    if items and not real:
+        fact = f"all of {count(len(items), 'node')} are fake (kwok): no process of Podium would run"
         yield warning(name, fact, "run the processes on this machine, or use a cluster with real nodes")
         return
     why = unplaceable(
@@ -57,9 +57,9 @@ def unplaceable(documents: Iterable[Document], nodes: Sequence[SchedulableNode])
     for node in nodes:
         snapshot.add_node(node)
     processes: dict[str, list[str]] = defaultdict(list)
-    for each in documents:
-        if each["kind"] == "Deployment" and (why := _refusals(snapshot, each)):
-            processes[why].append(each["metadata"]["name"])
+    for deployment in documents:
+        if deployment["kind"] == "Deployment" and (why := _refusals(snapshot, deployment)):
+            processes[why].append(deployment["metadata"]["name"])
     if not processes:
         return ""
     explanation = "; ".join(f"those of {listed(sorted(names))}: {why}" for why, names in processes.items())
@@ -76,13 +76,15 @@ def _refusals(snapshot: Snapshot, deployment: Document) -> str:
     filters = node_filters(snapshot)
     reasons: Counter[str] = Counter()
     for node in snapshot.row.values():
-        refused = next(((each, why) for each in filters if (why := each.reason(shape, node))), None)
+        refused = next(
+            ((node_filter, why) for node_filter in filters if (why := node_filter.reason(shape, node))), None
+        )
         if refused is None:
             return ""
         by, why = refused
         if isinstance(by, TaintTolerationFilter):
             taints = snapshot.columns.taints.of[node]
-            keys = sorted({each.key or "" for each in untolerated(shape.tolerations, taints)})
+            keys = sorted({taint.key or "" for taint in untolerated(shape.tolerations, taints)})
             why = f"{why} {', '.join(keys)}"
         reasons[why] += 1
     return ", ".join(f"{number:,} {why}" for why, number in reasons.most_common())
@@ -103,37 +105,39 @@ def policies(facts: ClusterFacts) -> Iterator[DoctorCheck]:
     if (unread := facts.unread(POLICIES, BINDINGS)) is not None:
         yield unseen(name, "the ValidatingAdmissionPolicies were", unread)
         return
-    there = {each["metadata"]["name"]: each for each in facts.items(POLICIES)}
+    there = {policy["metadata"]["name"]: policy for policy in facts.items(POLICIES)}
     bound = {
-        each["spec"].get("policyName")
-        for each in facts.items(BINDINGS)
-        if "Deny" in (each["spec"].get("validationActions") or ())
+        binding["spec"].get("policyName")
+        for binding in facts.items(BINDINGS)
+        if "Deny" in (binding["spec"].get("validationActions") or ())
     }
     # The policies of the processes' accounts are checked in `processes.policies`.
-    wanted = {
-        each["metadata"]["name"]: each
-        for each in facts.installation.documents_of("ValidatingAdmissionPolicy")
-        if each["metadata"]["name"] not in facts.installation.policies
+    expected_policies = {
+        policy["metadata"]["name"]: policy
+        for policy in facts.installation.documents_of("ValidatingAdmissionPolicy")
+        if policy["metadata"]["name"] not in facts.installation.policies
     }
-    missing = sorted(each for each in wanted if each not in there or each not in bound)
+    missing = sorted(policy for policy in expected_policies if policy not in there or policy not in bound)
     if missing:
         fact = f"no ValidatingAdmissionPolicy {some(missing)} is bound"
         yield warning(name, f"{fact}: the rule is enforced only while a webhook answers", _FIX)
-    others = sorted(
-        each for each in wanted.keys() - set(missing) if _checked(wanted[each]) != _checked(there[each])
+    differing = sorted(
+        policy
+        for policy in expected_policies.keys() - set(missing)
+        if _checked(expected_policies[policy]) != _checked(there[policy])
     )
-    if others:
-        fact = f"ValidatingAdmissionPolicy {some(others)} does not match the webhook's AdmissionPolicy"
+    if differing:
+        fact = f"ValidatingAdmissionPolicy {some(differing)} does not match the webhook's AdmissionPolicy"
         yield warning(name, fact, _FIX)
-    if not missing and not others:
-        yield ok(name, f"{some(sorted(wanted))} is enforced even if no webhook answers")
+    if not missing and not differing:
+        yield ok(name, f"{some(sorted(expected_policies))} is enforced even if no webhook answers")
 
 
 def _checked(policy: Document) -> list[Any]:
     """Return the checked part of a policy; the administrator may change its namespaces."""
     spec = policy["spec"]
-    variables = [each["expression"] for each in spec.get("variables") or ()]
-    validations = [each["expression"] for each in spec["validations"]]
+    variables = [variable["expression"] for variable in spec.get("variables") or ()]
+    validations = [validation["expression"] for validation in spec["validations"]]
     conditions = spec.get("matchConditions") or []
     rules = spec["matchConstraints"].get("resourceRules")
     return [variables, validations, conditions, rules, spec.get("failurePolicy", "Fail")]
@@ -169,5 +173,5 @@ _CHECKS: tuple[Callable[[ClusterFacts], Iterator[DoctorCheck]], ...] = (
 
 def diagnose(facts: ClusterFacts) -> list[DoctorCheck]:
     """Return every check, the worst first."""
-    found = [each for check in _CHECKS for each in check(facts)]
-    return sorted(found, key=lambda each: list(CheckLevel).index(each.level))
+    results = [result for check in _CHECKS for result in check(facts)]
+    return sorted(results, key=lambda result: list(CheckLevel).index(result.level))

@@ -111,7 +111,7 @@ class Installation:
 
     def __init__(self, documents: Sequence[Document]) -> None:
         self.documents = documents
-        (self.namespace,) = [each["metadata"]["name"] for each in self.documents_of("Namespace")]
+        (self.namespace,) = [document["metadata"]["name"] for document in self.documents_of("Namespace")]
         # Paths: the namespace, the Deployments, their ReplicaSets and pods, the Events of type Warning, the
         # Leases, the scheduler's ConfigMap.
         self.itself = f"/api/v1/namespaces/{self.namespace}"
@@ -125,7 +125,7 @@ class Installation:
 
     def documents_of(self, *kinds: str) -> list[Document]:
         """Return the documents of some kinds."""
-        return [each for each in self.documents if each["kind"] in kinds]
+        return [document for document in self.documents if document["kind"] in kinds]
 
     def within(self, group_version: str, resource: str) -> str:
         """Return the path of a list in the namespace of the installation."""
@@ -135,8 +135,8 @@ class Installation:
     @property
     def policies(self) -> list[str]:
         """Return the names of the policies that limit the processes' accounts: podium-PROCESS-..."""
-        names = [each["metadata"]["name"] for each in self.documents_of("ValidatingAdmissionPolicy")]
-        return [each for each in names if each.startswith("podium-")]
+        names = [policy["metadata"]["name"] for policy in self.documents_of("ValidatingAdmissionPolicy")]
+        return [name for name in names if name.startswith("podium-")]
 
     def paths(self) -> list[str]:
         """Return the paths to read in every cluster, whatever the answers are."""
@@ -151,8 +151,8 @@ class Installation:
             PODS,
             NODES,
             *(
-                f"{DEFINITIONS}/{each['metadata']['name']}"
-                for each in self.documents_of("CustomResourceDefinition")
+                f"{DEFINITIONS}/{definition['metadata']['name']}"
+                for definition in self.documents_of("CustomResourceDefinition")
             ),
             self.itself,
             self.deployments,
@@ -196,32 +196,44 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         None if all were read or do not exist.
         """
         refused = (self.answers.get(path) for path in paths)
-        return next((each for each in refused if isinstance(each, UnreadDocument) and each.code != 404), None)
+        return next(
+            (answer for answer in refused if isinstance(answer, UnreadDocument) and answer.code != 404), None
+        )
 
     @property
     def processes(self) -> dict[str, Document]:
         """Return the existing Deployments of Podium, by component."""
-        found = {each["metadata"]["name"]: each for each in self.items(self.installation.deployments)}
-        return {each: found[f"podium-{each}"] for each in COMPONENTS if f"podium-{each}" in found}
+        deployments = {
+            deployment["metadata"]["name"]: deployment
+            for deployment in self.items(self.installation.deployments)
+        }
+        return {
+            component: deployments[f"podium-{component}"]
+            for component in COMPONENTS
+            if f"podium-{component}" in deployments
+        }
 
     @property
     def running_pods(self) -> list[Document]:
         """Return the running pods of the processes, except those that are being deleted, which drain."""
         return [
-            each
-            for each in self.items(self.installation.pods_path)
-            if (each.get("status") or {}).get("phase") == "Running"
-            and "deletionTimestamp" not in each["metadata"]
+            pod
+            for pod in self.items(self.installation.pods_path)
+            if (pod.get("status") or {}).get("phase") == "Running"
+            and "deletionTimestamp" not in pod["metadata"]
         ]
 
     @property
     def registered(self) -> bool:
         """Return whether webhooks of Podium are registered."""
-        ours = {each["metadata"]["name"] for each in self.installation.documents_of(*REGISTRATIONS)}
+        ours = {
+            registration["metadata"]["name"]
+            for registration in self.installation.documents_of(*REGISTRATIONS)
+        }
         return any(
-            each["metadata"]["name"] in ours and each.get("webhooks")
+            registration["metadata"]["name"] in ours and registration.get("webhooks")
             for path in (MUTATING, VALIDATING)
-            for each in self.items(path)
+            for registration in self.items(path)
         )
 
     @property
@@ -232,26 +244,26 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def groups(self) -> dict[str, Document]:
         """Return the API groups that the server serves, by name."""
-        return {each["name"]: each for each in (self.document(GROUPS) or {}).get("groups") or ()}
+        return {group["name"]: group for group in (self.document(GROUPS) or {}).get("groups") or ()}
 
 
 REGISTRATIONS = {"MutatingWebhookConfiguration": MUTATING, "ValidatingWebhookConfiguration": VALIDATING}
 
 
-def unseen(name: str, what: str, unread: UnreadDocument) -> DoctorCheck:
+def unseen(name: str, subject: str, unread: UnreadDocument) -> DoctorCheck:
     """Return a check that says that something was not read, and how it could be."""
     fix = (
         "run podium doctor with an account that may read this"
         if unread.code in (401, 403)
         else "run podium doctor again"
     )
-    return note(name, f"{what} not read: {unread.why}", fix, made=False)
+    return note(name, f"{subject} not read: {unread.why}", fix, made=False)
 
 
 def given(deployment: Document, option: str) -> str:
     """Return the value of an option `--option=VALUE` of a Deployment's process; empty if it is not set."""
     arguments = deployment["spec"]["template"]["spec"]["containers"][0].get("args") or []
-    values = (each.partition("=") for each in arguments)
+    values = (argument.partition("=") for argument in arguments)
     return next((value for name, _, value in values if name == option), "")
 
 
@@ -282,7 +294,7 @@ def expected(documents: list[Document], policy: Policy) -> list[Document]:
     """Return the objects of an installation with this AdmissionPolicy, from its manifests."""
     own = defaults(policy, Options())
     registered = configurations(policy, Endpoint(service=(NAMESPACE, SERVICE)), Options(), None)
-    return [*(each for each in documents if not _follows(each)), *own, *registered]
+    return [*(document for document in documents if not _follows(document)), *own, *registered]
 
 
 def _follows(document: Document) -> bool:

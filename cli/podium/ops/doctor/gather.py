@@ -5,6 +5,7 @@ of one group as a dry run. There are no retries on a busy server, and a timeout 
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -47,6 +48,8 @@ _AT_ONCE = 8
 _MOST = 12
 # Maximum length of a refusal in bytes; some quote a whole certificate.
 _LONGEST = 300
+# A sample of a process's metrics: the resource of a cache, and its age in seconds.
+_AGE = re.compile(rb'^podium_cache_age_seconds\{resource="([^"]*)"\} (\S+)$', re.MULTILINE)
 _OLDER = f"{PODIUM_GROUP}/v1alpha2"
 _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _OWN_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -75,8 +78,8 @@ async def gather(
     )
     facts = msgspec.structs.replace(facts, scheduler=_settings(facts))
     answers = await sender.read(_further(facts))
-    wanted = rights.wanted(installation, facts.processes)
-    reviews = {each: rights.review(each, installation.namespace) for each in wanted}
+    needed = rights.wanted(installation, facts.processes)
+    reviews = {right: rights.review(right, installation.namespace) for right in needed}
     return msgspec.structs.replace(
         facts,
         answers={**facts.answers, **answers},
@@ -101,28 +104,28 @@ class _RequestSender:
 
     async def read(self, paths: Iterable[str]) -> dict[str, Answer]:
         """Return the answers at some paths; of a Secret only the certificates."""
-        found = await self._all({path: ("GET", path, None) for path in paths})
-        return {path: _document(path, reply) for path, reply in found.items()}
+        replies = await self._all({path: ("GET", path, None) for path in paths})
+        return {path: _document(path, reply) for path, reply in replies.items()}
 
     async def post(self, path: str, bodies: Mapping[K, Document]) -> dict[K, Answer]:
         """Send some documents to a path, and return the answers."""
-        found = await self._all({key: ("POST", path, body) for key, body in bodies.items()})
-        return {key: _document(path, reply) for key, reply in found.items()}
+        replies = await self._all({key: ("POST", path, body) for key, body in bodies.items()})
+        return {key: _document(path, reply) for key, reply in replies.items()}
 
     async def own_rights(self, facts: ClusterFacts) -> dict[Right, Answer]:
         """Return the answers about the user's rights to install, if nothing is installed."""
         if facts.processes:
             return {}
         # Most users who install may do everything, so one request asks for that before many ask for each.
-        found = await self.post(_OWN_REVIEWS, {rights.ALL: rights.own_review(rights.ALL)})
-        if _allowed(found[rights.ALL]) is True:
-            return found
-        wanted = rights.installing(facts.installation)
-        return await self.post(_OWN_REVIEWS, {each: rights.own_review(each) for each in wanted})
+        answers = await self.post(_OWN_REVIEWS, {rights.ALL: rights.own_review(rights.ALL)})
+        if _allowed(answers[rights.ALL]) is True:
+            return answers
+        needed = rights.installing(facts.installation)
+        return await self.post(_OWN_REVIEWS, {right: rights.own_review(right) for right in needed})
 
     async def probes(self, facts: ClusterFacts) -> dict[str, Probe]:
         """Return the answers of the processes, through the API server's proxy."""
-        ports = {each["metadata"]["name"]: _metrics_port(each) for each in facts.running_pods[:_MOST]}
+        ports = {pod["metadata"]["name"]: _metrics_port(pod) for pod in facts.running_pods[:_MOST]}
         pods = {name: f"{facts.installation.itself}/pods/{name}:{port}/proxy" for name, port in ports.items()}
         ready = await self._ask(pods, "/readyz")
         answering = {name: pods[name] for name in pods if isinstance(ready[name], Reply)}
@@ -142,7 +145,11 @@ class _RequestSender:
         definition = facts.document(f"{DEFINITIONS}/podgroups.{PODIUM_GROUP}")
         if definition is None:
             return None
-        served = {each["name"] for each in definition["spec"]["versions"] if each["served"]}
+        served = {
+            served_version["name"]
+            for served_version in definition["spec"]["versions"]
+            if served_version["served"]
+        }
         version = _OLDER if _OLDER.rpartition("/")[2] in served else API_VERSION
         there = facts.document(facts.installation.itself) is not None
         namespace = facts.installation.namespace if there else "default"
@@ -163,7 +170,7 @@ class _RequestSender:
     async def _all(
         self, asked: Mapping[K, tuple[str, str, Document | None]], seconds: float = _SECONDS
     ) -> dict[K, Reply | UnreadDocument]:
-        replies = await asyncio.gather(*(self._one(*each, seconds) for each in asked.values()))
+        replies = await asyncio.gather(*(self._one(*call, seconds) for call in asked.values()))
         return dict(zip(asked, replies, strict=True))
 
     async def _one(
@@ -180,15 +187,15 @@ class _RequestSender:
 
 def _further(facts: ClusterFacts) -> set[str]:
     """Return the paths to read next, from what was found."""
-    services = {each.service for each in neighbours.in_our_way(facts) if each.service is not None}
+    services = {webhook.service for webhook in neighbours.in_our_way(facts) if webhook.service is not None}
     services |= {
-        (facts.installation.namespace, each["metadata"]["name"])
-        for each in facts.installation.documents_of("Service")
+        (facts.installation.namespace, service["metadata"]["name"])
+        for service in facts.installation.documents_of("Service")
     }
     return {
         *server.native_paths(facts),
         *neighbours.mutator_paths(facts),
-        *(registration.slices_path(*each) for each in sorted(services)[:_MOST]),
+        *(registration.slices_path(*service) for service in sorted(services)[:_MOST]),
         *filter(None, (registration.secret_path(facts), neighbours.nodes_path(facts))),
         *filter(None, (neighbours.devices_path(facts),)),
     }
@@ -226,23 +233,16 @@ def _date(headers: Mapping[str, str]) -> datetime | None:
 
 
 def _metrics_port(pod: Document) -> int:
-    ports = [port for each in pod["spec"]["containers"] for port in each.get("ports") or ()]
-    return next((int(each["containerPort"]) for each in ports if each.get("name") == "metrics"), 0)
+    ports = [port for container in pod["spec"]["containers"] for port in container.get("ports") or ()]
+    return next((int(port["containerPort"]) for port in ports if port.get("name") == "metrics"), 0)
 
 
 def _ages(reply: Reply | UnreadDocument | None) -> dict[str, float]:
     """Return the ages of caches from metrics; empty if there are no metrics."""
-    from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - `--help` needs none
-
     if not isinstance(reply, Reply) or reply.code != 200:
         return {}
     try:
-        return {
-            sample.labels["resource"]: sample.value
-            for family in text_string_to_metric_families(reply.body.decode(errors="replace"))
-            for sample in family.samples
-            if sample.name == "podium_cache_age_seconds"
-        }
+        return {resource.decode(): float(age) for resource, age in _AGE.findall(reply.body)}
     except ValueError:
         return {}
 
@@ -261,7 +261,9 @@ def _settings(facts: ClusterFacts) -> dict[str, Any]:
     """Return the scheduler's file in its ConfigMap; empty if there is none, or it cannot be read."""
     data = (facts.document(facts.installation.settings) or {}).get("data") or {}
     try:
-        documents = [each for text in data.values() for each in split(text.encode(), "podium-scheduler")]
+        documents = [
+            document for text in data.values() for document in split(text.encode(), "podium-scheduler")
+        ]
         return documents[0].value() if documents else {}
     except PodiumError:
         return {}

@@ -75,19 +75,21 @@ class Foreign(NamedTuple):
 
 
 def _takes(selector: Document | None, labels: Labels) -> bool:
-    found = selector_of(msgspec.convert(selector or {}, LabelSelector), {})
-    return found is None or found.matches(labels)
+    parsed = selector_of(msgspec.convert(selector or {}, LabelSelector), {})
+    return parsed is None or parsed.matches(labels)
 
 
 def foreign(facts: ClusterFacts) -> list[Foreign]:
     """Return every webhook that is not Podium's."""
-    ours = {each["metadata"]["name"] for each in facts.installation.documents_of(*REGISTRATIONS)}
+    ours = {
+        registration["metadata"]["name"] for registration in facts.installation.documents_of(*REGISTRATIONS)
+    }
     return [
-        Foreign(each["metadata"]["name"], path == MUTATING, webhook)
+        Foreign(registration["metadata"]["name"], path == MUTATING, webhook)
         for path in REGISTRATIONS.values()
-        for each in facts.items(path)
-        if each["metadata"]["name"] not in ours
-        for webhook in each.get("webhooks") or ()
+        for registration in facts.items(path)
+        if registration["metadata"]["name"] not in ours
+        for webhook in registration.get("webhooks") or ()
     ]
 
 
@@ -98,13 +100,15 @@ def in_our_way(facts: ClusterFacts) -> list[Foreign]:
     there = facts.document(facts.installation.itself) or facts.installation.documents_of("Namespace")[0]
     namespace = {**(there["metadata"].get("labels") or {}), "kubernetes.io/metadata.name": name}
     pods = [
-        each["spec"]["template"]["metadata"].get("labels") or {}
-        for each in facts.installation.documents_of("Deployment")
+        deployment["spec"]["template"]["metadata"].get("labels") or {}
+        for deployment in facts.installation.documents_of("Deployment")
     ]
     return [
-        each
-        for each in foreign(facts)
-        if each.fails and each.sees("", "pods") and any(each.selects(namespace, labels) for labels in pods)
+        webhook
+        for webhook in foreign(facts)
+        if webhook.fails
+        and webhook.sees("", "pods")
+        and any(webhook.selects(namespace, labels) for labels in pods)
     ]
 
 
@@ -116,16 +120,18 @@ def webhooks(facts: ClusterFacts) -> Iterator[DoctorCheck]:
         return
     blocking = in_our_way(facts)
     exempt = f"exempt the namespace {facts.installation.namespace} in its namespaceSelector"
-    for each in blocking:
+    for webhook in blocking:
         fact = (
-            f"{each.webhook['name']} ({each.configuration}) intercepts the pods of "
+            f"{webhook.webhook['name']} ({webhook.configuration}) intercepts the pods of "
             f"{facts.installation.namespace} and fails closed"
         )
-        if dead := _dead(facts, each):
+        if dead := _dead(facts, webhook):
             yield problem(name, f"{fact}; {dead}, so no pod of Podium can be created", exempt)
         else:
             yield warning(name, f"{fact}: if it is down, Podium's pods cannot restart", exempt)
-    groups = sorted({each.configuration for each in foreign(facts) if each.sees(PODIUM_GROUP, "podgroups")})
+    groups = sorted(
+        {other.configuration for other in foreign(facts) if other.sees(PODIUM_GROUP, "podgroups")}
+    )
     if groups:
         fact = f"{some(groups)} also {'intercepts' if len(groups) == 1 else 'intercept'} Podium's groups"
         yield note(name, fact, "narrow its rules, unless this is intended")
@@ -164,15 +170,17 @@ def mutators(facts: ClusterFacts) -> Iterator[DoctorCheck]:
     """Yield a check of policies that change the priority of pods after their template was written."""
     name = "priority-mutators"
     writers = {
-        f"{title} {each['metadata']['name']}"
+        f"{title} {policy['metadata']['name']}"
         for path, title in mutator_paths(facts).items()
-        for each in facts.items(path)
-        if _writes_priority(each)
+        for policy in facts.items(path)
+        if _writes_priority(policy)
     }
     if writers:
         fact = f"{some(writers)} may change the class of pods, so that pods differ from their group"
         yield warning(name, fact, "exclude members of groups from it")
-    seeing = sorted({each.configuration for each in foreign(facts) if each.mutates and each.sees("", "pods")})
+    seeing = sorted(
+        {webhook.configuration for webhook in foreign(facts) if webhook.mutates and webhook.sees("", "pods")}
+    )
     if seeing:
         fact = f"{some(seeing)} may change pods; a webhook does not declare which fields"
         yield note(name, fact, "podium audit -A lists groups whose pods have another priority")
@@ -186,7 +194,7 @@ def _writes_priority(document: Document) -> bool:
     """Return whether the rules of a policy, without its descriptions, mutate a pod's priority."""
     spec = document.get("spec") or {}
     rules = spec.get("rules")
-    mutations = [each.get("mutate") for each in rules] if isinstance(rules, list) else spec
+    mutations = [rule.get("mutate") for rule in rules] if isinstance(rules, list) else spec
     text = json.dumps(mutations)
     return "priorityClassName" in text or "spec.priority" in text
 
@@ -223,13 +231,15 @@ def schedulers(facts: ClusterFacts) -> Iterator[DoctorCheck]:
         yield unseen(name, "pods were", unread)
         return
     pods = facts.items(PODS)
-    wanted = Counter(each["spec"].get("schedulerName", "") for each in pods)
+    by_scheduler = Counter(pod["spec"].get("schedulerName", "") for pod in pods)
     more = " at least" if len(pods) >= SAMPLE else ""
-    counts = [f"{count(number, 'pod')}{more} for {each}" for each, number in sorted(wanted.items())]
+    counts = [
+        f"{count(number, 'pod')}{more} for {scheduler}" for scheduler, number in sorted(by_scheduler.items())
+    ]
     waiting = [
-        each
-        for each in pods
-        if each["spec"].get("schedulerName") == facts.scheduler_name and not each["spec"].get("nodeName")
+        pod
+        for pod in pods
+        if pod["spec"].get("schedulerName") == facts.scheduler_name and not pod["spec"].get("nodeName")
     ]
     if (
         waiting
@@ -242,10 +252,10 @@ def schedulers(facts: ClusterFacts) -> Iterator[DoctorCheck]:
         yield ok(name, f"beside kube-scheduler: {listed(counts)}")
     elif not served:
         yield ok(name, "every pod uses kube-scheduler")
-    others = sorted(served - {"kueue.x-k8s.io"})
-    others += [NATIVE_GROUP] if native_versions(facts) else []
-    if others and facts.document(f"{DEFINITIONS}/podgroups.{PODIUM_GROUP}") is not None:
-        fact = f"kubectl get podgroups may return those of {listed(others)}"
+    groups = sorted(served - {"kueue.x-k8s.io"})
+    groups += [NATIVE_GROUP] if native_versions(facts) else []
+    if groups and facts.document(f"{DEFINITIONS}/podgroups.{PODIUM_GROUP}") is not None:
+        fact = f"kubectl get podgroups may return those of {listed(groups)}"
         yield note(name, fact, f"use kubectl get podgroups.{PODIUM_GROUP}")
 
 
@@ -255,17 +265,20 @@ def classes(facts: ClusterFacts) -> Iterator[DoctorCheck]:
     if (unread := facts.unread(CLASSES)) is not None:
         yield unseen(name, "the PriorityClasses were", unread)
         return
-    found = {
-        each.metadata.name or "": each for each in msgspec.convert(facts.items(CLASSES), list[PriorityClass])
+    by_name = {
+        priority_class.metadata.name or "": priority_class
+        for priority_class in msgspec.convert(facts.items(CLASSES), list[PriorityClass])
     }
-    defaults = sorted(each for each, found_class in found.items() if found_class.globalDefault)
-    winner = default_class(found)
+    defaults = sorted(
+        class_name for class_name, priority_class in by_name.items() if priority_class.globalDefault
+    )
+    winner = default_class(by_name)
     if len(defaults) > 1 and winner is not None:
         fact = f"{listed(defaults)} are all globalDefault; the smallest value wins ({winner.metadata.name})"
         yield warning(name, fact, "keep globalDefault on only one of them")
     else:
         fact = f"pods without a class get {defaults[0]}" if defaults else "pods without a class get 0"
-        yield ok(name, f"{len(found)} classes; {fact}")
+        yield ok(name, f"{len(by_name)} classes; {fact}")
 
 
 def nodes_path(facts: ClusterFacts) -> str:
@@ -292,28 +305,28 @@ def nodes(facts: ClusterFacts) -> Iterator[DoctorCheck]:
     if (unread := facts.unread(path)) is not None:
         yield unseen(name, "the nodes were", unread)
         return
-    found = facts.items(path)
+    items = facts.items(path)
     reserve = f"kubectl label node NODE {label}{'' if '=' in str(label) else '=yes'}"
     taint = f"kubectl taint node NODE {RESERVED}=yes:NoSchedule"
-    if not found:
+    if not items:
         fact = f"no node has the label {label}: podium-scheduler cannot place any pod"
         yield problem(name, fact, f"{reserve}; {taint}")
         return
-    open_to_others = [each["metadata"]["name"] for each in found if not _tainted(each)]
+    open_to_others = [node["metadata"]["name"] for node in items if not _tainted(node)]
     if open_to_others:
         fact = (
-            f"{some(open_to_others)} of {count(len(found), 'reserved node')} lack the taint "
+            f"{some(open_to_others)} of {count(len(items), 'reserved node')} lack the taint "
             f"{RESERVED}: other schedulers use them too"
         )
         yield warning(name, fact, taint)
     else:
-        yield ok(name, f"{count(len(found), 'node')} reserved, by label and taint")
+        yield ok(name, f"{count(len(items), 'node')} reserved, by label and taint")
 
 
 def devices_path(facts: ClusterFacts) -> str:
     """Return the path of a ResourceSlice; empty if it does not matter whether one exists."""
     versions = facts.groups.get(group_of(DEVICE_API), {"versions": []})["versions"]
-    served = any(each["groupVersion"] == DEVICE_API for each in versions)
+    served = any(version["groupVersion"] == DEVICE_API for version in versions)
     shares = bool(facts.scheduler) and not nodes_path(facts)
     return f"{GROUPS}/{DEVICE_API}/resourceslices?limit=1" if served and shares else ""
 
@@ -330,4 +343,6 @@ def _shared_devices(facts: ClusterFacts, name: str) -> Iterator[DoctorCheck]:
 
 def _tainted(node: Document) -> bool:
     taints = node["spec"].get("taints") or ()
-    return any(each["key"] == RESERVED and each["effect"] in ("NoSchedule", "NoExecute") for each in taints)
+    return any(
+        taint["key"] == RESERVED and taint["effect"] in ("NoSchedule", "NoExecute") for taint in taints
+    )

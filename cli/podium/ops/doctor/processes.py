@@ -38,7 +38,7 @@ def installed(facts: ClusterFacts) -> Iterator[DoctorCheck]:
         fix = "docs/install.md: Helm, kubectl, Argo CD or Flux"
         yield note(name, fact, fix)
         return
-    missing = [each for each in ("webhook", "controller") if each not in facts.processes]
+    missing = [component for component in ("webhook", "controller") if component not in facts.processes]
     if missing:
         fact = f"no Deployment podium-{' and no podium-'.join(missing)} in {place.namespace}"
         yield problem(name, fact, APPLY)
@@ -54,11 +54,11 @@ def _versions(facts: ClusterFacts) -> Iterator[DoctorCheck]:
     """Yield a check of the processes' image versions against each other and this command's version."""
     name = "versions"
     images = {
-        each: deployment["spec"]["template"]["spec"]["containers"][0]["image"]
-        for each, deployment in facts.processes.items()
+        component: deployment["spec"]["template"]["spec"]["containers"][0]["image"]
+        for component, deployment in facts.processes.items()
     }
     if len(set(images.values())) > 1:
-        fact = listed([f"{each} runs {image}" for each, image in images.items()])
+        fact = listed([f"{component} runs {image}" for component, image in images.items()])
         yield warning(name, fact, "use the image of one version for all")
         return
     image = next(iter(images.values()))
@@ -104,7 +104,7 @@ def _namespace(facts: ClusterFacts) -> Iterator[DoctorCheck]:
 def deployments(facts: ClusterFacts) -> Iterator[DoctorCheck]:
     """Yield checks of the replicas of each Deployment, and of its rollout."""
     place = facts.installation
-    states = {component: _rollout(facts, each) for component, each in facts.processes.items()}
+    states = {component: _rollout(facts, deployment) for component, deployment in facts.processes.items()}
     for component, state in states.items():
         yield _deployment(facts, component, state)
     unread = facts.unread(place.replica_sets, place.pods_path, place.warnings)
@@ -123,30 +123,30 @@ def _deployment(facts: ClusterFacts, component: str, state: Rollout) -> DoctorCh
     """Return the check of one Deployment. If all its pods are available, some of them may still be old."""
     namespace, name = facts.installation.namespace, f"podium-{component}"
     deployment = facts.processes[component]
-    wanted = deployment["spec"].get("replicas", 1)
+    replicas = deployment["spec"].get("replicas", 1)
     available = (deployment.get("status") or {}).get("availableReplicas", 0)
     title = f"Deployment {namespace}/{name}"
     why = f": {state.why}" if state.causes else ""
-    if available < wanted:
+    if available < replicas:
         check = warning if available else problem
-        fact = f"{title} has {available} of {wanted} pods available{why}"
+        fact = f"{title} has {available} of {replicas} pods available{why}"
         return check("deployment", fact, _look(namespace, component, state))
     if why:
         fact = f"{title} {state.lacks}, and its old pods still run{why}"
         return warning("deployment", fact, _look(namespace, component, state))
     if state.lacks:
         return note("deployment", f"{title} is being rolled out: it {state.lacks}", "run podium doctor again")
-    fact = f"{title} has {available} of {wanted} pods available"
-    if wanted > 1:
+    fact = f"{title} has {available} of {replicas} pods available"
+    if replicas > 1:
         return ok("deployment", fact)
     fix = f"kubectl -n {namespace} scale deployment {name} --replicas=2"
-    check = warning if wanted else problem
+    check = warning if replicas else problem
     return check("deployment", f"{fact}: no other replica can take over", fix)
 
 
 def _look(namespace: str, component: str, state: Rollout) -> str:
     """Return the command that shows more of a cause: the container's log if it has run, or the pods."""
-    logs = [each.log for each in state.causes if each.log is not None]
+    logs = [cause.log for cause in state.causes if cause.log is not None]
     if logs:
         return f"kubectl -n {namespace} logs {logs[0]}"
     return f"kubectl -n {namespace} describe pods -l app.kubernetes.io/component={component}"
@@ -159,17 +159,17 @@ def leases(facts: ClusterFacts) -> Iterator[DoctorCheck]:
     clock.
     """
     name = "leader"
-    led = [each for each in ("controller", "scheduler") if each in facts.processes]
+    led = [process for process in ("controller", "scheduler") if process in facts.processes]
     if not led:
         return
     if (unread := facts.unread(facts.installation.leases)) is not None:
         yield unseen(name, "the Leases were", unread)
         return
-    found = {each["metadata"]["name"]: each for each in facts.items(facts.installation.leases)}
+    by_name = {stored["metadata"]["name"]: stored for stored in facts.items(facts.installation.leases)}
     for component in led:
         title = f"podium-{component}"
         logs = f"kubectl -n {facts.installation.namespace} logs deployment/{title}: see `lease not reached`"
-        lease = found.get(title)
+        lease = by_name.get(title)
         holder = (lease or {}).get("spec", {}).get("holderIdentity")
         if lease is None or not holder:
             yield problem(name, f"no leader: Lease {title} has no holder", logs)
@@ -199,9 +199,9 @@ def _leader(facts: ClusterFacts, title: str, lease: Document, logs: str) -> Iter
 def _noted(lease: Document) -> datetime | None:
     """Return when the API server last recorded a write to a Lease's spec, in whole seconds."""
     times = [
-        instant(each["time"])
-        for each in lease["metadata"].get("managedFields") or ()
-        if "time" in each and "f:spec" in (each.get("fieldsV1") or {})
+        instant(entry["time"])
+        for entry in lease["metadata"].get("managedFields") or ()
+        if "time" in entry and "f:spec" in (entry.get("fieldsV1") or {})
     ]
     return max(times, default=None)
 
@@ -276,8 +276,8 @@ def preemption(facts: ClusterFacts) -> Iterator[DoctorCheck]:
 def policies(facts: ClusterFacts) -> Iterator[DoctorCheck]:
     """Yield checks of whether the API server limits each account to the writes of its process."""
     for process in facts.processes:
-        ours = [each for each in facts.installation.policies if each.startswith(f"podium-{process}-")]
-        missing = [each for each in ours if facts.document(policy_path(each)) is None]
+        ours = [policy for policy in facts.installation.policies if policy.startswith(f"podium-{process}-")]
+        missing = [policy for policy in ours if facts.document(policy_path(policy)) is None]
         if (unread := facts.unread(*map(policy_path, ours))) is not None:
             yield unseen("policies", f"the policies of podium-{process} were", unread)
         elif missing:

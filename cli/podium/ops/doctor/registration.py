@@ -31,32 +31,36 @@ def registrations(facts: ClusterFacts) -> Iterator[DoctorCheck]:
     if (unread := facts.unread(*REGISTRATIONS.values())) is not None:
         yield unseen(name, "the webhook configurations were", unread)
         return
-    wanted = facts.installation.documents_of(*REGISTRATIONS)
-    found = {each["kind"]: ours for each in wanted if (ours := _there(facts, each)) is not None}
+    manifests = facts.installation.documents_of(*REGISTRATIONS)
+    registered = {
+        manifest["kind"]: ours for manifest in manifests if (ours := _there(facts, manifest)) is not None
+    }
     checks = [
         check
-        for each in wanted
-        if each["kind"] in found or facts.processes
-        for check in _registration(facts, each, found.get(each["kind"]))
+        for manifest in manifests
+        if manifest["kind"] in registered or facts.processes
+        for check in _registration(facts, manifest, registered.get(manifest["kind"]))
     ]
     yield from checks
-    if found and facts.processes and not checks:
-        number = sum(len(each["webhooks"]) for each in found.values())
+    if registered and facts.processes and not checks:
+        number = sum(len(configuration["webhooks"]) for configuration in registered.values())
         yield ok(name, f"{number} webhooks are registered as this version does")
 
 
-def _there(facts: ClusterFacts, wanted: Document) -> Document | None:
-    name = wanted["metadata"]["name"]
-    items = facts.items(REGISTRATIONS[wanted["kind"]])
-    return next((each for each in items if each["metadata"]["name"] == name), None)
+def _there(facts: ClusterFacts, manifest: Document) -> Document | None:
+    name = manifest["metadata"]["name"]
+    items = facts.items(REGISTRATIONS[manifest["kind"]])
+    return next((item for item in items if item["metadata"]["name"] == name), None)
 
 
-def _registration(facts: ClusterFacts, wanted: Document, found: Document | None) -> Iterator[DoctorCheck]:
-    name, title = "registration", f"{wanted['kind']} {wanted['metadata']['name']}"
-    if found is None:
+def _registration(
+    facts: ClusterFacts, manifest: Document, registered: Document | None
+) -> Iterator[DoctorCheck]:
+    name, title = "registration", f"{manifest['kind']} {manifest['metadata']['name']}"
+    if registered is None:
         yield problem(name, f"{title} does not exist: its webhooks are off", APPLY)
         return
-    there = {each["name"]: each for each in found.get("webhooks") or () if is_ours(each)}
+    there = {webhook["name"]: webhook for webhook in registered.get("webhooks") or () if is_ours(webhook)}
     yield from _foreign(facts, title, there)
     if not facts.processes:
         return
@@ -64,39 +68,39 @@ def _registration(facts: ClusterFacts, wanted: Document, found: Document | None)
         fact = f"{title} has no webhooks: the process registers them when it serves"
         yield problem(name, fact, _logs(facts))
         return
-    meant = {each["name"]: each for each in wanted["webhooks"]}
+    meant = {webhook["name"]: webhook for webhook in manifest["webhooks"]}
     for kind, names in (("lacks", meant.keys() - there.keys()), ("also has", there.keys() - meant.keys())):
         if names:
             yield note(name, f"{title} {kind} {some(names)}, which options of the process can explain")
     both = sorted(meant.keys() & there.keys())
-    sent = [each for each in both if _sent(meant[each]) != _sent(there[each])]
+    sent = [key for key in both if _sent(meant[key]) != _sent(there[key])]
     if sent:
         fact = f"{title}: {some(sent)} has other rules than those of the ConfigMap podium-webhook"
         fix = f"kubectl -n {facts.installation.namespace} rollout restart deployment podium-webhook"
         yield note(name, fact, fix)
-    for each in both:
-        now, usual = there[each].get("failurePolicy", "Fail"), meant[each]["failurePolicy"]
+    for key in both:
+        now, usual = there[key].get("failurePolicy", "Fail"), meant[key]["failurePolicy"]
         if now != usual:
             why = (
                 "writes fail when no webhook answers"
                 if now == "Fail"
                 else "no object is validated then, as until a replica is available"
             )
-            fact = f"{title}: {each} has failurePolicy {now}, the default is {usual}: {why}"
+            fact = f"{title}: {key} has failurePolicy {now}, the default is {usual}: {why}"
             yield warning(name, fact, f"{_logs(facts)}, unless --on-failure says so")
 
 
 def _foreign(facts: ClusterFacts, title: str, there: Mapping[str, Document]) -> Iterator[DoctorCheck]:
     """Yield a check if another installation or a process by URL has registered the webhooks."""
-    clients = [each["clientConfig"] for each in there.values()]
+    clients = [webhook["clientConfig"] for webhook in there.values()]
     urls = sorted({client["url"] for client in clients if client.get("url")})
     namespaces = {client["service"]["namespace"] for client in clients if client.get("service")}
-    others = sorted(namespaces - {facts.installation.namespace})
+    elsewhere = sorted(namespaces - {facts.installation.namespace})
     if urls:
         fact = f"{title} is registered at {some(urls)}, by a process with --register-url"
         yield warning("registration", fact, "stop that process, and delete the configuration")
-    if others:
-        fact = f"{title} is registered for a Service in {some(others)}, by another installation"
+    if elsewhere:
+        fact = f"{title} is registered for a Service in {some(elsewhere)}, by another installation"
         yield problem("registration", fact, "remove that installation first")
 
 
@@ -107,31 +111,31 @@ def _sent(webhook: Document) -> list[Any]:
 
 def clients(facts: ClusterFacts) -> dict[str, Document]:
     """Return every clientConfig with which API servers call Podium, by a title of its object."""
-    found: dict[str, Document] = {}
-    for wanted in facts.installation.documents_of("CustomResourceDefinition"):
-        title = wanted["metadata"]["name"]
+    by_title: dict[str, Document] = {}
+    for manifest in facts.installation.documents_of("CustomResourceDefinition"):
+        title = manifest["metadata"]["name"]
         definition = facts.document(f"{DEFINITIONS}/{title}") or {"spec": {}}
         webhook = (definition["spec"].get("conversion") or {}).get("webhook")
         if webhook:
-            found[f"the conversion of {title}"] = webhook["clientConfig"]
-    for wanted in facts.installation.documents_of(*REGISTRATIONS):
-        for each in (_there(facts, wanted) or {}).get("webhooks") or ():
-            kind = wanted["kind"].removesuffix("WebhookConfiguration")
-            found[f"{each['name']} ({kind})"] = each["clientConfig"]
-    return found
+            by_title[f"the conversion of {title}"] = webhook["clientConfig"]
+    for manifest in facts.installation.documents_of(*REGISTRATIONS):
+        for registered in (_there(facts, manifest) or {}).get("webhooks") or ():
+            kind = manifest["kind"].removesuffix("WebhookConfiguration")
+            by_title[f"{registered['name']} ({kind})"] = registered["clientConfig"]
+    return by_title
 
 
 def trust(facts: ClusterFacts) -> Iterator[DoctorCheck]:
     """Yield checks of the CAs that API servers trust, and of the certificate that is served."""
-    found = clients(facts)
-    if not found:
+    configs = clients(facts)
+    if not configs:
         return
-    without = [each for each, client in found.items() if not client.get("caBundle")]
+    without = [title for title, client in configs.items() if not client.get("caBundle")]
     if without:
         fact = f"no caBundle in {some(without)}: API servers cannot call the webhook"
         fix = f"{_logs(facts)}: see `certificates not kept`; with cert-manager check cainjector"
         yield problem("ca-bundle", fact, fix)
-    bundles = {each: client["caBundle"] for each, client in found.items() if client.get("caBundle")}
+    bundles = {title: client["caBundle"] for title, client in configs.items() if client.get("caBundle")}
     pem, check = _served(facts)
     yield check
     if bundles:
@@ -218,14 +222,14 @@ def _untrusting(facts: ClusterFacts, bundles: Mapping[str, str]) -> Iterator[Doc
         yield ok("ca-bundle", f"{len(bundles)} of {len(bundles)} have a CA that is valid")
 
 
-def dated(what: str, certificate: Certificate, now: datetime) -> str:
+def dated(subject: str, certificate: Certificate, now: datetime) -> str:
     """Return a sentence on how long a certificate is valid, or since when it is not."""
     start, end = certificate.start, certificate.end
     if now < start:
-        return f"{what} is not valid for another {lasting(start - now)}"
+        return f"{subject} is not valid for another {lasting(start - now)}"
     if now >= end:
-        return f"{what} expired {lasting(now - end)} ago, at {end:%FT%TZ}"
-    return f"{what} is valid for another {lasting(end - now)}"
+        return f"{subject} expired {lasting(now - end)} ago, at {end:%FT%TZ}"
+    return f"{subject} is valid for another {lasting(end - now)}"
 
 
 def secret_path(facts: ClusterFacts) -> str:
@@ -236,7 +240,7 @@ def secret_path(facts: ClusterFacts) -> str:
     _, slash, name = given(deployment, "--cert-secret").partition("/")
     if not slash:
         volumes = deployment["spec"]["template"]["spec"].get("volumes") or ()
-        name = next((each["secret"]["secretName"] for each in volumes if "secret" in each), "")
+        name = next((volume["secret"]["secretName"] for volume in volumes if "secret" in volume), "")
     return facts.installation.within("v1", f"secrets/{name}") if name else ""
 
 
@@ -244,8 +248,8 @@ def endpoints(facts: ClusterFacts) -> Iterator[DoctorCheck]:
     """Yield a check of the number of pods behind the Service that API servers call."""
     if not any("service" in client for client in clients(facts).values()):
         return
-    for wanted in facts.installation.documents_of("Service"):
-        title = wanted["metadata"]["name"]
+    for service in facts.installation.documents_of("Service"):
+        title = service["metadata"]["name"]
         path = slices_path(facts.installation.namespace, title)
         if (unread := facts.unread(path)) is not None:
             yield unseen("endpoints", f"the endpoints of Service {title} were", unread)
@@ -269,8 +273,8 @@ def ready_endpoints(slices: list[Document]) -> int:
     """Return the number of ready endpoints; an unset condition counts as ready, as in kube-proxy."""
     return sum(
         (endpoint.get("conditions") or {}).get("ready") is not False
-        for each in slices
-        for endpoint in each.get("endpoints") or ()
+        for endpoint_slice in slices
+        for endpoint in endpoint_slice.get("endpoints") or ()
     )
 
 
@@ -280,26 +284,26 @@ def trial(facts: ClusterFacts) -> Iterator[DoctorCheck]:
     if facts.trial is None:
         return
     version, answer = facts.trial
-    what = f"a dry run of a group of {version.partition('/')[2]}"
+    attempt = f"a dry run of a group of {version.partition('/')[2]}"
     if isinstance(answer, dict):
         filled_in = bool(answer.get("spec", {}).get("disruptionMode"))
         if filled_in:
             done = "mutated and validated" if version == STORED else "mutated, validated and converted"
-            yield ok(name, f"{what} was {done}")
+            yield ok(name, f"{attempt} was {done}")
         else:
-            fact = f"{what} was accepted, but no webhook set its disruptionMode"
+            fact = f"{attempt} was accepted, but no webhook set its disruptionMode"
             if facts.registered:
                 yield warning(name, fact, "check `registration`")
             else:
                 yield note(name, fact, APPLY)
     elif "admission webhook" in answer.why and " denied the request" in answer.why:
-        yield ok(name, f"{what} was validated and refused by your policy: {answer.why}")
+        yield ok(name, f"{attempt} was validated and refused by your policy: {answer.why}")
     elif answer.code in (401, 403):
         fix = "run podium doctor with an account that may create podgroups of scheduling.podium.dev"
-        yield note(name, f"{what} was not possible: {answer.why}", fix)
+        yield note(name, f"{attempt} was not possible: {answer.why}", fix)
     else:
         fix = f"check `ca-bundle`, `certificate` and `endpoints`, then {_logs(facts)}"
-        yield problem(name, f"{what} failed: {answer.why}", fix)
+        yield problem(name, f"{attempt} failed: {answer.why}", fix)
 
 
 def _decoded(text: str) -> bytes:

@@ -20,14 +20,17 @@ ALL = Right("", "", "*", "*", "", "*")
 
 def wanted(installation: Installation, processes: dict[str, Document]) -> list[Right]:
     """Return each right that the accounts of these Deployments need."""
-    accounts = {each["spec"]["template"]["spec"].get("serviceAccountName", "") for each in processes.values()}
+    accounts = {
+        deployment["spec"]["template"]["spec"].get("serviceAccountName", "")
+        for deployment in processes.values()
+    }
     roles = {
-        (each["kind"], each["metadata"]["name"]): each["rules"]
-        for each in installation.documents_of("ClusterRole", "Role")
+        (role["kind"], role["metadata"]["name"]): role["rules"]
+        for role in installation.documents_of("ClusterRole", "Role")
     }
     webhook = processes.get("webhook")
     own = webhook is not None and bool(given(webhook, "--cert-secret"))
-    found = [
+    needed = [
         Right(subject["name"], binding["metadata"].get("namespace", ""), group, resource, name, verb)
         for binding in installation.documents_of("ClusterRoleBinding", "RoleBinding")
         for subject in binding["subjects"]
@@ -38,18 +41,25 @@ def wanted(installation: Installation, processes: dict[str, Document]) -> list[R
         for name in rule.get("resourceNames", [""])
         for verb in rule["verbs"]
     ]
-    return [each for each in found if own or each.resource not in _OWN_CERTIFICATES]
+    return [right for right in needed if own or right.resource not in _OWN_CERTIFICATES]
 
 
 def installing(installation: Installation) -> list[Right]:
     """Return each right that the user needs to install, by kind."""
-    found = [
-        Right("", each["metadata"].get("namespace", ""), group_of(each["apiVersion"]), resource, "", verb)
-        for each in installation.documents
-        for resource in [_plural(each["kind"])]
+    needed = [
+        Right(
+            "",
+            manifest["metadata"].get("namespace", ""),
+            group_of(manifest["apiVersion"]),
+            resource,
+            "",
+            verb,
+        )
+        for manifest in installation.documents
+        for resource in [_plural(manifest["kind"])]
         for verb in ("get", "create", "patch")
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(needed))
 
 
 def _plural(kind: str) -> str:
@@ -73,7 +83,7 @@ def own_rights(facts: ClusterFacts) -> Iterator[DoctorCheck]:
     if not answers or facts.processes:
         return
     name = "install-rights"
-    unread = next((each for each in answers.values() if isinstance(each, UnreadDocument)), None)
+    unread = next((answer for answer in answers.values() if isinstance(answer, UnreadDocument)), None)
     lacking = [words(right) for right, allowed in answers.items() if allowed is False and right != ALL]
     if lacking:
         fact = f"you may not install Podium: {count(len(lacking), 'right')} missing: {some(lacking)}"
@@ -104,7 +114,7 @@ def review(right: Right, namespace: str) -> Document:
 def attributes(right: Right) -> dict[str, str]:
     """Return a right in the form of an access review."""
     resource, _, subresource = right.resource.partition("/")
-    found = {
+    fields = {
         "namespace": right.namespace,
         "verb": right.verb,
         "group": right.group,
@@ -112,7 +122,7 @@ def attributes(right: Right) -> dict[str, str]:
         "subresource": subresource,
         "name": right.name,
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in fields.items() if value}
 
 
 def rights(facts: ClusterFacts) -> Iterator[DoctorCheck]:
@@ -123,7 +133,7 @@ def rights(facts: ClusterFacts) -> Iterator[DoctorCheck]:
             continue  # `own_rights` reports it.
         by_account[right.account][right] = answer
     for account, answers in sorted(by_account.items()):
-        unread = next((each for each in answers.values() if isinstance(each, UnreadDocument)), None)
+        unread = next((refused for refused in answers.values() if isinstance(refused, UnreadDocument)), None)
         lacking = [right for right, allowed in answers.items() if allowed is False]
         if lacking:
             fact = f"account {account} lacks {count(len(lacking), 'right')}: {some(map(words, lacking))}"

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from podium.answers.audits.run import MINORS
 from podium.api.groups import NATIVE_GROUP
-from podium.api.minors import minor_of
+from podium.api.minors import GROUP_MINORS, MINORS, minor_of, named
 from podium.api.reads import READS
+from podium.minors.minor import WORKLOAD_API
 from podium.ops.doctor.check import APPLY, DoctorCheck, note, ok, problem, warning
 from podium.ops.doctor.facts import DEFINITIONS, GROUPS, ClusterFacts, Document, lasting, unseen
 from podium.text import listed
@@ -35,25 +35,28 @@ MINIMA = (
 
 def lacking(minima: Iterable[Minimum]) -> str:
     """Return a sentence on what needs which minor, and for which reason."""
-    return listed([f"{each.mode} needs 1.{each.minor} ({each.because})" for each in minima])
+    return listed([f"{minimum.mode} needs 1.{minimum.minor} ({minimum.because})" for minimum in minima])
 
 
 def version(facts: ClusterFacts) -> Iterator[DoctorCheck]:
     """Yield checks of the server's version against the minimum of each mode and the rules' range."""
     minor = minor_of(facts.version)
-    needs = listed([f"1.{each.minor} for {each.mode}" for each in MINIMA])
+    needs = listed([f"1.{minimum.minor} for {minimum.mode}" for minimum in MINIMA])
     if minor is None:
         fact = f"the server's version {facts.version or '(none)'} is not a version of Kubernetes"
         yield note("server-version", fact, f"required: {needs}")
         return
-    short = [each for each in MINIMA if minor < each.minor]
+    short = [minimum for minimum in MINIMA if minor < minimum.minor]
     if short:
         check = problem if facts.processes or facts.registered else warning
         fix = "upgrade the cluster" if MINIMA[0] in short else "use the command line, or upgrade first"
         yield check("server-version", f"Kubernetes {facts.version}: {lacking(short)}", fix)
         return
     yield ok("server-version", f"Kubernetes {facts.version}; required: {needs}")
-    newest = max(MINORS.values())
+    newest = max(MINORS)
+    if minor in MINORS and MINORS[minor].prerelease:
+        fact = f"podium {facts.cli} knows Kubernetes {named(minor)} from {MINORS[minor].release}"
+        yield note("server-version", fact, "upgrade podium after the release of this minor")
     if minor > newest:
         fact = f"Kubernetes 1.{minor} is newer than the newest that podium {facts.cli} supports: 1.{newest}"
         yield note("server-version", fact, "upgrade podium; until then it uses the rules of that minor")
@@ -81,10 +84,10 @@ def workload_api(facts: ClusterFacts) -> Iterator[DoctorCheck]:
         yield unseen(name, "the API groups were", unread)
         return
     versions = native_versions(facts)
-    readable = [each for each in versions if (each, "PodGroup") in READS]
+    readable = [native for native in versions if (native, "PodGroup") in READS]
     if readable:
         fact = (
-            f"served natively as {listed(readable)}: GenericWorkload is on in the API server; the "
+            f"served natively as {listed(readable)}: {WORKLOAD_API} is on in the API server; the "
             "gates and profiles of kube-scheduler are not visible"
         )
         yield ok(name, fact)
@@ -93,11 +96,21 @@ def workload_api(facts: ClusterFacts) -> Iterator[DoctorCheck]:
         yield warning(name, fact, "upgrade podium")
     else:
         fact = (
-            "PodGroup is not served natively: the gate GenericWorkload or the API version is off; "
+            f"PodGroup is not served natively: the gate {WORKLOAD_API} or the API version is off; "
             "pods' spec.schedulingGroup is dropped"
         )
         fix = "use Podium's own groups, by the label scheduling.podium.dev/pod-group"
-        yield note(name, fact, fix)
+        yield note(name, fact, f"{fix}{_serving(minor_of(facts.version))}")
+
+
+def _serving(minor: int | None) -> str:
+    """Return the end of a fix: the flags with which a minor serves the native API, if it has it."""
+    known = GROUP_MINORS.get(minor or 0)
+    if known is None:
+        return ""
+    gates = ",".join(f"{gate}=true" for gate in known.workload_gates)
+    served = f"{NATIVE_GROUP}/{known.versions('PodGroup')[0]}=true"
+    return f"; or set --feature-gates={gates} and --runtime-config={served}"
 
 
 def native_versions(facts: ClusterFacts) -> list[str]:
@@ -105,59 +118,76 @@ def native_versions(facts: ClusterFacts) -> list[str]:
     return [
         path.removeprefix(f"{GROUPS}/")
         for path in native_paths(facts)
-        if any(each["kind"] == "PodGroup" for each in (facts.document(path) or {}).get("resources") or ())
+        if any(
+            resource["kind"] == "PodGroup" for resource in (facts.document(path) or {}).get("resources") or ()
+        )
     ]
 
 
 def native_paths(facts: ClusterFacts) -> list[str]:
     """Return the paths that list the resources of each version of the native group."""
     group = facts.groups.get(NATIVE_GROUP, {"versions": []})
-    return [f"{GROUPS}/{each['groupVersion']}" for each in group["versions"]]
+    return [f"{GROUPS}/{native['groupVersion']}" for native in group["versions"]]
 
 
 def custom_resources(facts: ClusterFacts) -> Iterator[DoctorCheck]:
     """Yield checks of the definitions of Podium's own kinds."""
     name = "custom-resources"
-    wanted = facts.installation.documents_of("CustomResourceDefinition")
-    paths = {each["metadata"]["name"]: f"{DEFINITIONS}/{each['metadata']['name']}" for each in wanted}
+    definitions = facts.installation.documents_of("CustomResourceDefinition")
+    paths = {
+        definition["metadata"]["name"]: f"{DEFINITIONS}/{definition['metadata']['name']}"
+        for definition in definitions
+    }
     if (unread := facts.unread(*paths.values())) is not None:
         yield unseen(name, "the custom resources were", unread)
         return
-    found = {each: document for each, path in paths.items() if (document := facts.document(path))}
-    if not found and not facts.processes:
+    existing = {
+        definition_name: document
+        for definition_name, path in paths.items()
+        if (document := facts.document(path))
+    }
+    if not existing and not facts.processes:
         return  # `installed` reports it.
     well = True
-    for each in wanted:
-        for check in _definition(each, found.get(each["metadata"]["name"])):
+    for definition in definitions:
+        for check in _definition(definition, existing.get(definition["metadata"]["name"])):
             well = False
             yield check
     if well:
-        yield ok(name, f"{listed(list(found))}: established, stored as v1beta1")
+        yield ok(name, f"{listed(list(existing))}: established, stored as v1beta1")
 
 
-def _definition(wanted: Document, found: Document | None) -> Iterator[DoctorCheck]:
-    name, title = "custom-resources", wanted["metadata"]["name"]
-    if found is None:
+def _definition(expected: Document, existing: Document | None) -> Iterator[DoctorCheck]:
+    name, title = "custom-resources", expected["metadata"]["name"]
+    if existing is None:
         yield problem(name, f"{title} does not exist", APPLY)
         return
-    status = found.get("status") or {}
+    status = existing.get("status") or {}
     for condition in ("NamesAccepted", "Established"):
-        each = next((each for each in status.get("conditions") or () if each["type"] == condition), None)
-        if each is None or each["status"] != "True":
-            why = (each or {}).get("message") or "the server has not processed it yet"
+        state = next((entry for entry in status.get("conditions") or () if entry["type"] == condition), None)
+        if state is None or state["status"] != "True":
+            why = (state or {}).get("message") or "the server has not processed it yet"
             fix = f"kubectl describe customresourcedefinition {title}"
             yield problem(name, f"{title} is not served: {condition}: {why}", fix)
             return
     stored = status.get("storedVersions") or []
-    storage = [each["name"] for each in wanted["spec"]["versions"] if each["storage"]]
+    storage = [
+        served_version["name"] for served_version in expected["spec"]["versions"] if served_version["storage"]
+    ]
     if stored != storage:
         fact = f"{title} has objects stored as {listed(stored)}; the storage version is {listed(storage)}"
         fix = (
             "rewrite each object (kubectl replace), then remove the other versions from status.storedVersions"
         )
         yield warning(name, fact, fix)
-    served = {each["name"] for each in found["spec"]["versions"] if each["served"]}
-    missing = [each["name"] for each in wanted["spec"]["versions"] if each["name"] not in served]
+    served = {
+        served_version["name"] for served_version in existing["spec"]["versions"] if served_version["served"]
+    }
+    missing = [
+        served_version["name"]
+        for served_version in expected["spec"]["versions"]
+        if served_version["name"] not in served
+    ]
     if missing:
         fact = f"{title} does not serve {listed(missing)}, as after `podium manifests crds` without a webhook"
         yield note(name, fact, f"{APPLY}, if clients need that version")

@@ -27,6 +27,7 @@ from podium.api.nodeselector import NodeSelector, NodeSelectorRequirement, NodeS
 from podium.api.selectors import NAME_FIELD
 from podium.planner.deadline import Deadline
 from podium.planner.devices.capacity import consumed_amounts
+from podium.planner.devices.chosendevices import DeviceTrial
 from podium.planner.devices.errors import AllocationError, NodeAllocationError
 from podium.planner.devices.gates import Gates
 from podium.planner.devices.inventory import PoolDevice, SliceIndex
@@ -34,7 +35,6 @@ from podium.planner.devices.nodeview import NodeView, Select
 from podium.planner.devices.pools import PoolCatalog
 from podium.planner.devices.requests import Demand, DemandReader, DeviceNeed, FlatClaim
 from podium.planner.devices.search import AllDevices, DeviceSearch
-from podium.planner.devices.trial import DeviceTrial
 from podium.planner.devices.usage import DeviceUsage, consumed_of
 
 # The allocations of a solution: results, configuration and the nodes that can use the devices.
@@ -87,7 +87,7 @@ class ResultWriter:
         return result
 
     def _configuration(self, claim: FlatClaim, used: Sequence[DeviceNeed]) -> list[AllocatedConfiguration]:
-        found: list[AllocatedConfiguration] = []
+        configurations: list[AllocatedConfiguration] = []
         requests: dict[str, list[str]] = {}
         for requirement in used:
             name = requirement.record.deviceClassName
@@ -95,29 +95,29 @@ class ResultWriter:
                 requests[name].append(requirement.full_name)
             elif requirement.class_ is not None:
                 requests[name] = [requirement.full_name]
-                found.extend(
-                    AllocatedConfiguration(FROM_CLASS, requests[name], each.opaque)
-                    for each in requirement.class_.spec.config or ()
+                configurations.extend(
+                    AllocatedConfiguration(FROM_CLASS, requests[name], configuration.opaque)
+                    for configuration in requirement.class_.spec.config or ()
                 )
         for written in claim.record.spec.devices.config or ():
-            found.extend(
+            configurations.extend(
                 AllocatedConfiguration(FROM_CLAIM, written.requests or None, written.opaque)
                 for _ in range(self._times(written, used))
             )
-        for entry in found:
+        for entry in configurations:
             # Configurations of a class have one list in common so far.
             entry.requests = self._shortened(entry.requests, used)
-        return found
+        return configurations
 
     def _times(self, written: ClaimConfiguration, used: Sequence[DeviceNeed]) -> int:
         """Return how often a configuration of a claim comes."""
         if not written.requests:
             return 1
-        matches = sum(_mentions(written.requests, each) for each in used)
+        matches = sum(_mentions(written.requests, need) for need in used)
         return min(matches, 1) if self._gates.latest else matches
 
     def _shortened(self, requests: list[str] | None, used: Sequence[DeviceNeed]) -> list[str] | None:
-        if not requests or (self._gates.latest and all(_mentions(requests, each) for each in used)):
+        if not requests or (self._gates.latest and all(_mentions(requests, need) for need in used)):
             return None
         return list(requests)
 
@@ -134,9 +134,9 @@ class ResultWriter:
                 problem = f"unsupported ResourceSlice.NodeSelector with {len(terms)} terms"
                 name = claim.record.metadata.name
                 raise AllocationError(f"create NodeSelector for claim {name}: {problem}")
-            for each in terms:
-                term.matchFields = _merged(term.matchFields, each.matchFields)
-                term.matchExpressions = _merged(term.matchExpressions, each.matchExpressions)
+            for source_term in terms:
+                term.matchFields = _merged(term.matchFields, source_term.matchFields)
+                term.matchExpressions = _merged(term.matchExpressions, source_term.matchExpressions)
         return NodeSelector(nodeSelectorTerms=[term]) if term.matchFields or term.matchExpressions else None
 
 
@@ -149,10 +149,10 @@ def _merged(
     have: list[NodeSelectorRequirement] | None, more: Iterable[NodeSelectorRequirement] | None
 ) -> list[NodeSelectorRequirement] | None:
     merged = list(have or ())
-    for each in more or ():
-        same = (each.key, each.operator, set(each.values or ()))
+    for expression in more or ():
+        same = (expression.key, expression.operator, set(expression.values or ()))
         if all((known.key, known.operator, set(known.values or ())) != same for known in merged):
-            merged.append(each)
+            merged.append(expression)
     return merged or None
 
 
@@ -186,7 +186,7 @@ def count_devices(node: NodeView, demand: Demand, usage: DeviceUsage) -> Solutio
     for requirement, mask in zip(demand.requirements, masks, strict=True):
         rest = free & mask
         if rest.bit_count() < requirement.count:
-            separate = all(each == mask or not each & mask for each in masks[: requirement.number])
+            separate = all(earlier == mask or not earlier & mask for earlier in masks[: requirement.number])
             return CountOutcome.TOO_FEW if separate else CountOutcome.UNDECIDED
         chosen = solution[requirement.claim]
         for _ in range(requirement.count):
@@ -208,9 +208,9 @@ def _masks(node: NodeView, demand: Demand) -> list[int] | None:
     for number, claim in enumerate(demand.claims):
         for index, constraint in enumerate(claim.constraints):
             concerned = [
-                masks[each.number]
-                for each in demand.requirements
-                if each.claim == number and index in each.rules
+                masks[need.number]
+                for need in demand.requirements
+                if need.claim == number and index in need.rules
             ]
             if not node.alike(_union(concerned), constraint.matchAttribute or ""):
                 return None
@@ -219,8 +219,8 @@ def _masks(node: NodeView, demand: Demand) -> list[int] | None:
 
 def _union(masks: Sequence[int]) -> int:
     union = 0
-    for each in masks:
-        union |= each
+    for mask in masks:
+        union |= mask
     return union
 
 
@@ -271,7 +271,9 @@ class Allocator:
         if counted is CountOutcome.UNDECIDED:
             search = DeviceSearch(DeviceTrial(node, demand, usage, self._gates), every, deadline)
             if search.solve():
-                chosen = [[(each.requirement, each.at) for each in one] for one in search.trial.chosen]
+                chosen = [
+                    [(choice.requirement, choice.at) for choice in claim] for claim in search.trial.chosen
+                ]
                 return self._allocations(node, demand, search.taken, chosen)
         if node.faulty:
             raise NodeAllocationError("invalid resource pools were encountered")
@@ -279,11 +281,11 @@ class Allocator:
 
     def view(self, name: str, labels: Mapping[str, str]) -> NodeView:
         """Return the devices of a node."""
-        found = self._views.get(name)
-        if found is None or (found.labels is not labels and found.labels != labels):
+        view = self._views.get(name)
+        if view is None or (view.labels is not labels and view.labels != labels):
             pools = self._catalog.of_node(name, labels)
-            found = self._views[name] = NodeView(name, labels, pools, self._select, self._gates)
-        return found
+            view = self._views[name] = NodeView(name, labels, pools, self._select, self._gates)
+        return view
 
     def _allocations(
         self,
@@ -303,6 +305,7 @@ class Allocator:
     def _validate(self, node: NodeView, demand: Demand, usage: DeviceUsage) -> AllDevices:
         """Return the devices of the requests for all devices. Raises AllocationError for an invalid claim."""
         every: AllDevices = {}
+        limit = f"exceeds the claim limit of {MAX_RESULTS}"
         for claim in demand.claims:
             least = 0
             for request in claim.requests:
@@ -315,9 +318,14 @@ class Allocator:
                         sizes.append(len(every[requirement.number]))
                     else:
                         sizes.append(requirement.count)
-                least += min(sizes)
+                size = min(sizes)
+                if self._gates.latest and size > MAX_RESULTS - least:
+                    raise AllocationError(
+                        f"claim {claim.label}, request {request.name}: adding {size} devices {limit},"
+                        f" with {least} already accounted for"
+                    )
+                least += size
             if least > MAX_RESULTS:
-                limit = f"exceeds the claim limit of {MAX_RESULTS}"
                 raise AllocationError(f"claim {claim.label}: number of requested devices {least} {limit}")
             _refuse(claim.error)
         return every
@@ -330,7 +338,7 @@ class Allocator:
         Devices without the requested capacity are left out. In 1.36, so are those that have too little left.
         """
         where = f"claim {claim.label}, request {requirement.name}"
-        found: list[int] = []
+        matching: list[int] = []
         for pool in node.pools:
             if pool.fault:
                 state = "currently being updated" if pool.incomplete else "currently invalid"
@@ -344,8 +352,8 @@ class Allocator:
                 taken = {} if self._gates.latest else consumed_of(usage.pool(pool.id), name)
                 doing = f"checking capacity for device {name}"
                 if node.has_capacity(claim, requirement, at, taken, doing):
-                    found.append(at)
-        return found
+                    matching.append(at)
+        return matching
 
 
 def _refuse(error: str) -> None:

@@ -61,21 +61,22 @@ def fits(device: Device, requested: Requested, taken: Consumed, gates: Gates) ->
 def unrestricted(device: Device) -> bool:
     """Return whether a request without amounts fits a device of which nothing is taken."""
     return all(
-        each.requestPolicy is None and nanos(each.value) >= 0 for each in (device.capacity or {}).values()
+        capacity.requestPolicy is None and nanos(capacity.value) >= 0
+        for capacity in (device.capacity or {}).values()
     )
 
 
 def consumed_amounts(device: Device, requested: Requested, gates: Gates) -> dict[str, CapacityAmount]:
     """Return the amounts that a request takes from each capacity of a device. Raises CapacityError."""
-    found: dict[str, CapacityAmount] = {}
+    amounts: dict[str, CapacityAmount] = {}
     for name, capacity in (device.capacity or {}).items():
         try:
-            found[name] = _consumed(requested.get(name), capacity, gates)
+            amounts[name] = _consumed(requested.get(name), capacity, gates)
         except CapacityError as error:
             raise CapacityError(f'capacity "{name}": {error}') from None
-        if found[name].nanos < 0 and gates.latest:
+        if amounts[name].nanos < 0 and gates.latest:
             raise CapacityError(f'capacity "{name}": capacity value is negative')
-    return found
+    return amounts
 
 
 def _consumed(requested: RawQuantity | None, capacity: DeviceCapacity, gates: Gates) -> CapacityAmount:
@@ -102,16 +103,16 @@ def _next_step(
     requested: RawQuantity, least: RawQuantity, step: RawQuantity, *, milli: bool, gates: Gates
 ) -> CapacityAmount:
     """Return a request rounded up to a whole number of steps from the least amount."""
-    wanted = _exact(requested)
-    if milli and wanted % _MILLI:
+    exact = _exact(requested)
+    if milli and exact % _MILLI:
         raise CapacityError(
             f"{_NO_ARITHMETIC}: request {canonical(requested)} is not a representable milli value"
         )
-    if milli and wanted > MAX_UNITS * _MILLI:
+    if milli and exact > MAX_UNITS * _MILLI:
         raise CapacityError(
             f"{_NO_ARITHMETIC}: request {canonical(requested)} is not a representable milli value"
         )
-    if not milli and gates.latest and wanted > MAX_UNITS * _NANOS:
+    if not milli and gates.latest and exact > MAX_UNITS * _NANOS:
         raise CapacityError(f"{_NO_ARITHMETIC}: request {canonical(requested)} exceeds MaxInt64")
     unit = _MILLI if milli else _NANOS
     first, width = _whole(least, unit), _whole(step, unit)
@@ -134,7 +135,7 @@ def _violates(amount: int, capacity: DeviceCapacity, gates: Gates) -> bool:
         return False
     reach = policy.validRange
     if reach is None:
-        return bool(policy.validValues) and all(amount != _exact(each) for each in policy.validValues or ())
+        return bool(policy.validValues) and all(amount != _exact(value) for value in policy.validValues or ())
     if reach.max is not None and amount > _exact(reach.max):
         return True
     if reach.step is None or reach.min is None:
@@ -153,8 +154,8 @@ def _fractional(capacity: DeviceCapacity, gates: Gates) -> bool:
     reach = capacity.requestPolicy.validRange if capacity.requestPolicy is not None else None
     if reach is None or not gates.fractional_range:
         return False
-    limits = [_exact(each) for each in (reach.min, reach.max, reach.step) if each is not None]
-    if any(each % _MILLI or abs(each) > MAX_UNITS * _MILLI for each in limits):
+    limits = [_exact(limit) for limit in (reach.min, reach.max, reach.step) if limit is not None]
+    if any(limit % _MILLI or abs(limit) > MAX_UNITS * _MILLI for limit in limits):
         return False
     return reach.step is None or _exact(reach.step) >= _MILLI
 

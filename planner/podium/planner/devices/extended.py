@@ -61,30 +61,30 @@ class _Need(NamedTuple):
 
 def classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
     """Return the class that provides each extended resource: the newest, and of these the first by name."""
-    found: dict[str, DeviceClass] = {}
-    by_name = sorted(classes, key=lambda each: each.metadata.name or "")
-    for each in sorted(by_name, key=lambda each: each.metadata.creationTimestamp or "", reverse=True):
-        if each.spec.extendedResourceName is not None:
-            found.setdefault(each.spec.extendedResourceName, each)
-        found[f"{IMPLICIT_RESOURCE_PREFIX}{each.metadata.name}"] = each
-    return found
+    by_resource: dict[str, DeviceClass] = {}
+    by_name = sorted(classes, key=lambda class_: class_.metadata.name or "")
+    for class_ in sorted(by_name, key=lambda class_: class_.metadata.creationTimestamp or "", reverse=True):
+        if class_.spec.extendedResourceName is not None:
+            by_resource.setdefault(class_.spec.extendedResourceName, class_)
+        by_resource[f"{IMPLICIT_RESOURCE_PREFIX}{class_.metadata.name}"] = class_
+    return by_resource
 
 
 def extended_needs(pod: Pod, resources: Iterable[str], classes: Classes) -> tuple[ExtendedNeed, ...]:
     """Return the needs for those of a pod's requested resources that a class provides."""
-    found = []
-    for resource in sorted(each for each in resources if each in classes and _extended(each)):
+    extended = []
+    for resource in sorted(name for name in resources if name in classes and _extended(name)):
         class_name = classes[resource].metadata.name or ""
         needs, _ = _needs(pod, resource)
-        requests = tuple(CountedRequest(each.name, class_name, each.amount) for each in needs)
+        requests = tuple(CountedRequest(need.name, class_name, need.amount) for need in needs)
         if requests:
-            found.append(ExtendedNeed(resource, requests))
-    return tuple(found)
+            extended.append(ExtendedNeed(resource, requests))
+    return tuple(extended)
 
 
 def extended_claim(pod: Pod, needs: Sequence[ExtendedNeed]) -> ExtendedClaim:
     """Return the claim of a pod for these resources."""
-    used = (each for need in needs for each in _needs(pod, need.resource)[1])
+    used = (mapping for need in needs for mapping in _needs(pod, need.resource)[1])
     spec = DeviceClaimSpec(devices=DeviceClaim(requests=extended_requests(needs)))
     return ExtendedClaim(ResourceClaim(metadata=_metadata(pod), spec=spec), tuple(used))
 
@@ -115,7 +115,7 @@ def _needs(pod: Pod, resource: str) -> tuple[list[_Need], list[RequestMapping]]:
     """Return the requests for one resource, and the use of each."""
     init = pod.spec.initContainers or []
     containers: list[Container] = [*init, *(pod.spec.containers or ())]
-    brief = [at for at, each in enumerate(init) if each.restartPolicy != "Always"]
+    brief = [at for at, container in enumerate(init) if container.restartPolicy != "Always"]
     lasting: dict[int, _Need] = {}
     mappings: list[RequestMapping] = []
     for at, container in enumerate(containers):
@@ -127,7 +127,7 @@ def _needs(pod: Pod, resource: str) -> tuple[list[_Need], list[RequestMapping]]:
     extra: list[_Need] = []
     of_init: list[RequestMapping] = []
     for at in brief:
-        later = [each for place, each in lasting.items() if place >= at]
+        later = [need for place, need in lasting.items() if place >= at]
         need, used = _need(at, containers[at], resource, later)
         of_init.extend(used)
         if need is not None:
@@ -135,9 +135,9 @@ def _needs(pod: Pod, resource: str) -> tuple[list[_Need], list[RequestMapping]]:
     if not extra:
         return list(lasting.values()), [*mappings, *of_init]
     # Init containers run one after the other, so the largest of their requests serves all.
-    largest = max(extra, key=lambda each: each.amount)
-    names = {each.name for each in extra}
-    of_init = [each._replace(request=largest.name) if each.request in names else each for each in of_init]
+    largest = max(extra, key=lambda need: need.amount)
+    names = {need.name for need in extra}
+    of_init = [use._replace(request=largest.name) if use.request in names else use for use in of_init]
     return [largest, *lasting.values()], [*mappings, *of_init]
 
 
@@ -157,9 +157,9 @@ def _need(
         return None, []
     used: list[RequestMapping] = []
     have = 0
-    for each in reusable:
-        have += each.amount
-        used.append(RequestMapping(container.name or "", resource, each.name))
+    for reused in reusable:
+        have += reused.amount
+        used.append(RequestMapping(container.name or "", resource, reused.name))
         if have >= amount:
             return None, used
     own = _Need(f"container-{at}-request-{sorted(requests).index(resource)}", amount - have)

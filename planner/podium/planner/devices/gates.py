@@ -8,7 +8,17 @@ Source: structured.Features of k8s.io/dynamic-resource-allocation 0.36.3 and 0.3
 
 from typing import NamedTuple
 
+from podium.api.minors import group_minor
+
 LATEST = 37
+# Upstream's names of the gates that the files of the minors have; the others are always on.
+_NAMES = {
+    "partitionable_devices": "DRAPartitionableDevices",
+    "device_taints": "DRADeviceTaints",
+    "binding_conditions": "DRADeviceBindingConditions",
+    "consumable_capacity": "DRAConsumableCapacity",
+    "fractional_range": "DRAFractionalCapacityRange",
+}
 
 
 class Gates(NamedTuple):
@@ -31,4 +41,5 @@ class Gates(NamedTuple):
 
 def default_gates(minor: int) -> Gates:
     """Return the gates of kube-scheduler 1.`minor` as it starts without options."""
-    return Gates(minor, fractional_range=minor >= LATEST)
+    on = group_minor(minor).enabled({})
+    return Gates(minor, **{field: name in on for field, name in _NAMES.items()})

@@ -173,13 +173,13 @@ class DeviceIndex:
 
     def held(self, row: int) -> list[HeldClaim]:
         """Return the allocated claims that are reserved for a pod, or for its group."""
-        found = []
+        claims = []
         for key, entry in (self._pods[row].claims if row in self._pods else {}).items():
             claim = self.claims.get(key)
             number = len(reserved_devices(claim, entry.consumer)) if claim is not None else 0
             if number:
-                found.append(HeldClaim(key, number, entry.shared or not entry.created))
-        return found
+                claims.append(HeldClaim(key, number, entry.shared or not entry.created))
+        return claims
 
     def extended(self, pod: Schedulable, requested: Iterable[str]) -> ExtendedNeeds:
         """Return the requested resources that classes provide on nodes without a device plugin for them.
@@ -189,8 +189,8 @@ class DeviceIndex:
         written = _made_for(pod)
         if not self.resources or not self.is_known or (written and pod.spec.nodeName):
             return ExtendedNeeds()
-        found = extended_needs(pod, requested, self.resources)
-        return ExtendedNeeds(found, bool(written)) if found else ExtendedNeeds()
+        needs = extended_needs(pod, requested, self.resources)
+        return ExtendedNeeds(needs, bool(written)) if needs else ExtendedNeeds()
 
     def holds(self, pod: Schedulable) -> bool:
         """Return whether a pod runs with devices of claims."""
@@ -203,7 +203,7 @@ class DeviceIndex:
         """
         if not pod.spec.resourceClaims or pod.spec.nodeName or not self.is_known:
             return "", ()
-        user, found = self._user(pod, extended=False), []
+        user, claim_needs = self._user(pod, extended=False), []
         group = self._groups.get(user.group) if user.group is not None else None
         refused = first_refusal(pod, group, self.claims)
         if refused:
@@ -215,8 +215,8 @@ class DeviceIndex:
                 return refused, ()
             need = need_of(claim, entry, self._stored.get(key, _NO_CONSUMERS))
             if need is not None:
-                found.append(need)
-        return "", tuple(found)
+                claim_needs.append(need)
+        return "", tuple(claim_needs)
 
     def reservations(
         self, row: int, plan: Collection[AssumedClaim]
@@ -225,8 +225,8 @@ class DeviceIndex:
 
         None if a claim has neither an allocation nor a plan.
         """
-        planned = {each.claim: each.allocation for each in plan}
-        found: list[ReservedClaim | StaleClaim] = []
+        planned = {assumed.claim: assumed.allocation for assumed in plan}
+        reserved: list[ReservedClaim | StaleClaim] = []
         for key, entry in self._pods[row].claims.items():
             claim = self.claims.get(key)
             if claim is None:
@@ -235,16 +235,16 @@ class DeviceIndex:
             if stored is None and key not in planned:
                 return None
             allocation = planned.get(key) if stored is None else None
-            wanted = ReservedClaim(key, claim.metadata.uid or "", allocation, (entry.consumer,))
-            if not (wanted.is_written(claim) and is_prepared(claim)):
-                found.append(wanted)
+            reservation = ReservedClaim(key, claim.metadata.uid or "", allocation, (entry.consumer,))
+            if not (reservation.is_written(claim) and is_prepared(claim)):
+                reserved.append(reservation)
         pod, own = self._pods[row].pod, self._pods[row].extended
-        for each in plan:
-            if each.extended and own is not None:
-                made, consumer = extended_claim(pod, each.extended), consumer_of(pod)
-                found.append(ReservedClaim(own, "", each.allocation, (consumer,), made))
-        created = {each.claim for each in found}
-        return [*found, *(each for each in self._left(row) if each.claim not in created)]
+        for assumed in plan:
+            if assumed.extended and own is not None:
+                made, consumer = extended_claim(pod, assumed.extended), consumer_of(pod)
+                reserved.append(ReservedClaim(own, "", assumed.allocation, (consumer,), made))
+        created = {reservation.claim for reservation in reserved}
+        return [*reserved, *(left for left in self._left(row) if left.claim not in created)]
 
     def _left(self, row: int) -> Iterator[StaleClaim]:
         """Yield the claims for extended resources that earlier attempts left to a pod without a node."""
@@ -254,12 +254,12 @@ class DeviceIndex:
 
     def stranded(self, rows: Collection[int]) -> list[ReservedClaim | StaleClaim]:
         """Return the allocated claims that only these pods use, none of which has a node, with consumers."""
-        found: dict[Name, ReservedClaim | StaleClaim] = {
-            each.claim: each
+        reserved: dict[Name, ReservedClaim | StaleClaim] = {
+            reservation.claim: reservation
             for row in rows
             if row in self._pods
-            for each in self._left(row)
-            if is_allocated(self.claims[each.claim]) and not self._there.get(each.claim)
+            for reservation in self._left(row)
+            if is_allocated(self.claims[reservation.claim]) and not self._there.get(reservation.claim)
         }
         consumers = {
             (key, entry.consumer)
@@ -272,9 +272,9 @@ class DeviceIndex:
             if claim is None or stored is None or self._there.get(key) or key in self._assumed:
                 continue
             known = (claim.status.reservedFor if claim.status is not None else None) or ()
-            if all((key, each) in consumers for each in known):
-                found[key] = ReservedClaim(key, claim.metadata.uid or "", stored, tuple(known))
-        return list(found.values())
+            if all((key, consumer) in consumers for consumer in known):
+                reserved[key] = ReservedClaim(key, claim.metadata.uid or "", stored, tuple(known))
+        return list(reserved.values())
 
     def unneeded(self, plan: ReservedClaim, own: AbstractSet[int]) -> ReservedClaim | None:
         """Return the part of a plan for `own` pods to withdraw, None if others need it all.
@@ -286,7 +286,7 @@ class DeviceIndex:
         if plan.created is not None:
             return plan
         if self._there.get(plan.claim, own) - own:
-            pods = tuple(each for each in plan.consumers if each.resource != GROUPS)
+            pods = tuple(consumer for consumer in plan.consumers if consumer.resource != GROUPS)
             return plan._replace(allocation=None, consumers=pods) if pods else None
         claim = self.claims[plan.claim]
         if plan.allocation is None and len(plan.missing(claim)) < len(plan.consumers):
@@ -307,23 +307,23 @@ class DeviceIndex:
 
     def assumed(self, claim: Name) -> Allocation | None:
         """Return the allocation that a claim is assumed with, None for none."""
-        found = self._assumed.get(claim)
-        return found.allocation if found is not None else None
+        assumed = self._assumed.get(claim)
+        return assumed.allocation if assumed is not None else None
 
     def assume(self, plan: Iterable[AssumedClaim]) -> None:
         """Count the devices of claims as in use; a claim of several pods is assumed by each of them."""
-        for each in plan:
-            self._assuming[each.claim] += 1
-            self._assumed.setdefault(each.claim, each)
-            self._settle(each.claim)
+        for assumed in plan:
+            self._assuming[assumed.claim] += 1
+            self._assumed.setdefault(assumed.claim, assumed)
+            self._settle(assumed.claim)
 
     def forget(self, plan: Iterable[AssumedClaim]) -> None:
         """Count the devices of assumed claims no more, once no other pod assumes them."""
-        for each in plan:
-            self._assuming[each.claim] -= 1
-            if not self._assuming[each.claim]:
-                del self._assuming[each.claim], self._assumed[each.claim]
-            self._settle(each.claim)
+        for assumed in plan:
+            self._assuming[assumed.claim] -= 1
+            if not self._assuming[assumed.claim]:
+                del self._assuming[assumed.claim], self._assumed[assumed.claim]
+            self._settle(assumed.claim)
 
     def move(self, row: int, sign: int, *, home: bool) -> None:
         """Record that a pod begins (1) or ceases (-1) to count on a node; `home`: its node in the server."""
@@ -345,7 +345,7 @@ class DeviceIndex:
         for key in changed:
             self._settle(key)
         try:
-            full = (key for key, each in self._stored.items() if len(each) >= MAX_CONSUMERS)
+            full = (key for key, consumers in self._stored.items() if len(consumers) >= MAX_CONSUMERS)
             yield bool(changed or any(map(self._departed, full)))
         finally:
             self._released, self._releasing, self._consumers = set(), False, {}
@@ -376,7 +376,7 @@ class DeviceIndex:
         status = self.claims[key].status if key in self.claims else None
         reserved = (status.reservedFor if status is not None else None) or ()
         known = self._uids(key, self._users.get(key, ()))
-        return {each.uid for each in reserved if each.resource != GROUPS} - known
+        return {consumer.uid for consumer in reserved if consumer.resource != GROUPS} - known
 
     def changed_users(self) -> set[int]:
         """Return the rows of the pods whose claims changed since the last call."""
@@ -398,8 +398,8 @@ class DeviceIndex:
         """Apply a change of a claim."""
         key = claim_key(claim)
         self._changed.add(key)
-        for each, change in ((self.claims.pop(key, None), discard), (None if gone else claim, _put)):
-            owner = owner_of(each) if each is not None else None
+        for version, change in ((self.claims.pop(key, None), discard), (None if gone else claim, _put)):
+            owner = owner_of(version) if version is not None else None
             if owner is not None:
                 change(self._made, owner[1], key)
         self._stored.pop(key, None)
@@ -456,19 +456,19 @@ class DeviceIndex:
             self._counted[key] = after
         if before is after:
             return
-        for each, change in ((before, self.usage.remove), (after, self.usage.add)):
-            if each is not None:
-                change(each)
-                self._note(node_of(each))
+        for allocation, change in ((before, self.usage.remove), (after, self.usage.add)):
+            if allocation is not None:
+                change(allocation)
+                self._note(node_of(allocation))
 
     def _still_assumed(self, key: Name) -> Allocation | None:
         """Return the allocation that counts for an assumed claim, None if its stored claim counts for it."""
-        found = self._assumed.get(key)
-        if found is None:
+        assumed = self._assumed.get(key)
+        if assumed is None:
             return None
-        claim = self.claims.get(found.stored) if found.stored is not None else None
+        claim = self.claims.get(assumed.stored) if assumed.stored is not None else None
         stored = allocation_of(claim) if claim is not None else None
-        return None if stored is not None and same_devices(stored, found.allocation) else found.allocation
+        return None if stored is not None and same_devices(stored, assumed.allocation) else assumed.allocation
 
     def _is_freed(self, key: Name, claim: ResourceClaim) -> bool:
         """Return whether all consumers of a claim are running pods that a trial took away."""
@@ -485,7 +485,7 @@ class DeviceIndex:
             return False
         uids = {self._pods[row].pod.metadata.uid for row in running}
         return bool(consumers and uids) and all(
-            each.uid in uids or each.resource == GROUPS for each in consumers
+            consumer.uid in uids or consumer.resource == GROUPS for consumer in consumers
         )
 
     def _note(self, node: str) -> None:
@@ -510,7 +510,7 @@ class _User:
         self.pod = pod
         self.group = group
         # A pod may name a claim twice.
-        self.claims = {(namespace, each.name): each for each in entries if each.name is not None}
+        self.claims = {(namespace, entry.name): entry for entry in entries if entry.name is not None}
         self.extended = (namespace, extended) if extended else None
         own = () if self.extended is None else (self.extended,)
         self.keys = tuple(dict.fromkeys((*self.claims, *own)))

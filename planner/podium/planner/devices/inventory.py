@@ -65,17 +65,17 @@ class PoolDevice:
 
     __slots__ = ("answers", "attributes", "device", "driver", "name", "pool", "reach", "slice", "taints")
 
-    def __init__(self, device: Device, part: "PreparedSlice") -> None:
+    def __init__(self, device: Device, prepared: "PreparedSlice") -> None:
         self.device = device
         self.name = device.name
-        self.slice = part
-        self.driver, self.pool = part.pool
+        self.slice = prepared
+        self.driver, self.pool = prepared.pool
         # Where the device can be used; None if that is a matter of its slice.
         self.reach = (
-            _reach(device.nodeName, device.allNodes, device.nodeSelector) if part.per_device else None
+            _reach(device.nodeName, device.allNodes, device.nodeSelector) if prepared.per_device else None
         )
         self.taints: tuple[DeviceTaint, ...] = tuple(
-            each for each in device.taints or () if each.effect in _PREVENTING
+            taint for taint in device.taints or () if taint.effect in _PREVENTING
         )
         # Whether the device matches, by the number of the selectors.
         self.answers: dict[int, bool] = {}
@@ -90,18 +90,18 @@ class PoolDevice:
         if name not in self.attributes:
             listed = self.device.attributes or {}
             domain, _, bare = name.partition("/")
-            found = listed.get(name)
-            if found is None and bare and domain == self.driver:
-                found = listed.get(bare)
-            self.attributes[name] = _value(found) if found is not None else None
+            value = listed.get(name)
+            if value is None and bare and domain == self.driver:
+                value = listed.get(bare)
+            self.attributes[name] = _value(value) if value is not None else None
         return self.attributes[name]
 
     def consumption(self) -> dict[tuple[str, str], int]:
         """Return the counters that the device takes from its pool."""
         taken: dict[tuple[str, str], int] = defaultdict(int)
-        for each in self.device.consumesCounters or ():
-            for name, counter in (each.counters or {}).items():
-                taken[each.counterSet, name] += nanos(counter.value)
+        for consumption in self.device.consumesCounters or ():
+            for name, counter in (consumption.counters or {}).items():
+                taken[consumption.counterSet, name] += nanos(counter.value)
         return dict(taken)
 
 
@@ -132,18 +132,20 @@ class PreparedSlice:
         self.reach = _reach(spec.nodeName, spec.allNodes, spec.nodeSelector)
         # Whether the slice has counters, which other slices of the pool use.
         self.counts = bool(spec.sharedCounters)
-        self.devices = tuple(PoolDevice(each, self) for each in spec.devices or ())
+        self.devices = tuple(PoolDevice(device, self) for device in spec.devices or ())
         self.groups = any(
-            each.compatibilityGroups
+            consumption.compatibilityGroups
             for device in spec.devices or ()
-            for each in device.consumesCounters or ()
+            for consumption in device.consumesCounters or ()
         )
 
     def includes(self, name: str, labels: Mapping[str, str]) -> bool:
         """Return whether a node can use any device of the slice."""
         if self.reach.given or not self.per_device:
             return self.reach.includes(name, labels)
-        return any(each.reach is not None and each.reach.includes(name, labels) for each in self.devices)
+        return any(
+            device.reach is not None and device.reach.includes(name, labels) for device in self.devices
+        )
 
 
 class SliceIndex:
@@ -154,24 +156,24 @@ class SliceIndex:
         self.shared: list[PreparedSlice] = []
         self.pools: dict[PoolID, list[PreparedSlice]] = defaultdict(list)
         for record in slices:
-            part = PreparedSlice(record)
-            self.pools[part.pool].append(part)
-            if part.reach.node:
-                self.local[part.reach.node].append(part)
+            prepared = PreparedSlice(record)
+            self.pools[prepared.pool].append(prepared)
+            if prepared.reach.node:
+                self.local[prepared.reach.node].append(prepared)
             else:
-                self.shared.append(part)
+                self.shared.append(prepared)
 
     def of_node(self, name: str, labels: Mapping[str, str]) -> list[PreparedSlice]:
         """Return the slices that a node can use."""
-        shared = [part for part in self.shared if part.includes(name, labels)]
+        shared = [prepared for prepared in self.shared if prepared.includes(name, labels)]
         return [*self.local.get(name, ()), *shared]
 
 
 def drivers_devices(slices: Iterable[ResourceSlice]) -> Iterator[tuple[str, Device]]:
     """Yield the devices of slices, each with its driver."""
-    for each in slices:
-        for device in each.spec.devices or ():
-            yield each.spec.driver, device
+    for record in slices:
+        for device in record.spec.devices or ():
+            yield record.spec.driver, device
 
 
 @lru_cache(maxsize=4096)

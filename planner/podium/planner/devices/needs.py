@@ -89,15 +89,15 @@ def extended_requests(needs: Iterable[ExtendedNeed]) -> list[DeviceRequest]:
             name=name,
             exactly=ExactRequest(deviceClassName=class_name, allocationMode=EXACT_COUNT, count=amount),
         )
-        for name, class_name, amount in sorted(each for need in needs for each in need.requests)
+        for name, class_name, amount in sorted(request for need in needs for request in need.requests)
     ]
 
 
 @lru_cache(2**10)
 def extended_claim_need(namespace: str, needs: tuple[ExtendedNeed, ...]) -> ClaimNeed:
     """Return the need for the claim of some extended resources; the name is for messages."""
-    wanted = DeviceClaim(requests=extended_requests(needs))
-    return ClaimNeed(requests=_ENCODER.encode(wanted), claim=(namespace, IN_MEMORY))
+    claim = DeviceClaim(requests=extended_requests(needs))
+    return ClaimNeed(requests=_ENCODER.encode(claim), claim=(namespace, IN_MEMORY))
 
 
 def need_of(claim: ResourceClaim, entry: EntryClaim, consumers: AbstractSet[str]) -> ClaimNeed | None:
@@ -137,8 +137,8 @@ def _classes(claim: DeviceClaim) -> Iterator[tuple[str, str]]:
     for request in claim.requests or ():
         if request.exactly is not None:
             yield request.name, request.exactly.deviceClassName
-        for each in request.firstAvailable or ():
-            yield f"{request.name}/{each.name}", each.deviceClassName
+        for alternative in request.firstAvailable or ():
+            yield f"{request.name}/{alternative.name}", alternative.deviceClassName
 
 
 # Scores an allocation by the alternatives that it takes: the earlier ones of a request are preferred.
@@ -157,10 +157,10 @@ ALTERNATIVES_WEIGHT = 2
 
 def alternative_points(requests: Iterable[DeviceRequest], allocation: Allocation) -> int:
     """Return the points of a claim's allocation: for each request more, the earlier its alternative is."""
-    taken = {each.request for each in allocation.devices.results or ()}
+    taken = {result.request for result in allocation.devices.results or ()}
     return sum(
         MAX_ALTERNATIVES - at
         for request in requests
-        for at, each in enumerate(request.firstAvailable or ())
-        if f"{request.name}/{each.name}" in taken
+        for at, alternative in enumerate(request.firstAvailable or ())
+        if f"{request.name}/{alternative.name}" in taken
     )

@@ -33,7 +33,7 @@ class NodeView:
         self.name = name
         self.labels = labels
         self.pools = pools
-        self.devices: list[PoolDevice] = [each for pool in pools for each in pool.devices]
+        self.devices: list[PoolDevice] = [device for pool in pools for device in pool.devices]
         self.owners: list[Pool] = [pool for pool in pools for _ in pool.devices]
         self._select = select
         self._gates = gates
@@ -124,9 +124,11 @@ class NodeView:
         """Return whether all these devices have one known value of an attribute."""
         key = devices, attribute
         if key not in self._alike:
-            values = {each.attribute(attribute) for at, each in enumerate(self.devices) if devices >> at & 1}
+            values = {
+                device.attribute(attribute) for at, device in enumerate(self.devices) if devices >> at & 1
+            }
             self._alike[key] = not values or (
-                len(values) == 1 and all(each is not None and each.kind for each in values)
+                len(values) == 1 and all(value is not None and value.kind for value in values)
             )
         return self._alike[key]
 

@@ -73,8 +73,11 @@ class ReservedClaim(NamedTuple):
 
     def missing(self, claim: ResourceClaim) -> list[ClaimConsumer]:
         """Return those of the consumers that a claim does not have."""
-        known = {each.uid for each in (claim.status.reservedFor if claim.status is not None else None) or ()}
-        return [each for each in self.consumers if each.uid not in known]
+        known = {
+            consumer.uid
+            for consumer in (claim.status.reservedFor if claim.status is not None else None) or ()
+        }
+        return [consumer for consumer in self.consumers if consumer.uid not in known]
 
 
 class HeldClaim(NamedTuple):
@@ -124,23 +127,23 @@ def is_allocated(claim: object) -> bool:
     return isinstance(claim, ResourceClaim) and allocation_of(claim) is not None
 
 
-def same_devices(one: Allocation, other: Allocation) -> bool:
+def same_devices(first: Allocation, second: Allocation) -> bool:
     """Return whether two allocations have the same devices for the same requests."""
-    return _devices(one) == _devices(other)
+    return _devices(first) == _devices(second)
 
 
 def _devices(allocation: Allocation) -> list[tuple[str, str, str, str]]:
     results = allocation.devices.results or ()
-    return [(each.request, each.driver, each.pool, each.device) for each in results]
+    return [(result.request, result.driver, result.pool, result.device) for result in results]
 
 
 def node_of(allocation: Allocation) -> str:
     """Return the only node that can use the devices of an allocation, ANYWHERE if there may be several."""
     selector = allocation.nodeSelector
     terms = (selector.nodeSelectorTerms if selector is not None else None) or ()
-    for each in (terms[0].matchFields or ()) if len(terms) == 1 else ():
-        if each.key == NAME_FIELD and each.operator == "In" and len(each.values or ()) == 1:
-            return (each.values or [ANYWHERE])[0]
+    for field in (terms[0].matchFields or ()) if len(terms) == 1 else ():
+        if field.key == NAME_FIELD and field.operator == "In" and len(field.values or ()) == 1:
+            return (field.values or [ANYWHERE])[0]
     return ANYWHERE
 
 

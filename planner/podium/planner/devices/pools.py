@@ -57,37 +57,39 @@ class PoolCatalog:
 
     def of_node(self, name: str, labels: Mapping[str, str]) -> list[Pool]:
         """Return the pools of a node in the order of the search."""
-        found: dict[PoolID, list[PreparedSlice]] = defaultdict(list)
-        for part in self._index.of_node(name, labels):
-            if self._ignored(part) or (part.counts and not self._gates.latest):
+        by_pool: dict[PoolID, list[PreparedSlice]] = defaultdict(list)
+        for prepared in self._index.of_node(name, labels):
+            if self._ignored(prepared) or (prepared.counts and not self._gates.latest):
                 continue
-            found[part.pool].append(part)
-        pools = {each.id: each for each in self._foreign}
-        for pool, parts in found.items():
-            pools.pop(pool, None)
-            seen = self._seen(pool, self._newest([*parts, *self._counters(pool)]))
+            by_pool[prepared.pool].append(prepared)
+        pools = {pool.id: pool for pool in self._foreign}
+        for pool_id, slices in by_pool.items():
+            pools.pop(pool_id, None)
+            seen = self._seen(pool_id, self._newest([*slices, *self._counters(pool_id)]))
             if seen is not None:
-                pools[pool] = seen
+                pools[pool_id] = seen
         ordered = sorted(pools.values(), key=_order)
         start = 0
-        for each in ordered:
-            each.start = start
-            start += len(each.devices)
+        for pool in ordered:
+            pool.start = start
+            start += len(pool.devices)
         return ordered
 
-    def _ignored(self, part: PreparedSlice) -> bool:
+    def _ignored(self, prepared: PreparedSlice) -> bool:
         """Return whether the gates exclude a slice."""
-        spec = part.record.spec
-        if not self._gates.partitionable_devices and (spec.perDeviceNodeSelection is not None or part.counts):
+        spec = prepared.record.spec
+        if not self._gates.partitionable_devices and (
+            spec.perDeviceNodeSelection is not None or prepared.counts
+        ):
             return True
         # A device of a compatibility group needs checks behind a gate that is off by default.
-        return part.groups and self._gates.latest
+        return prepared.groups and self._gates.latest
 
     def _counters(self, pool: PoolID) -> list[PreparedSlice]:
         """Return the slices with counters of a pool, which in 1.36 count for all nodes."""
         if self._gates.latest or not self._gates.partitionable_devices:
             return []
-        return [part for part in self._index.pools[pool] if part.counts]
+        return [prepared for prepared in self._index.pools[pool] if prepared.counts]
 
     def _faulty(self) -> Iterable[Pool]:
         """Yield the pools with counters that are faulty even for nodes without their devices."""
@@ -98,53 +100,53 @@ class PoolCatalog:
                 yield seen
 
     @staticmethod
-    def _newest(parts: Sequence[PreparedSlice]) -> list[PreparedSlice]:
-        newest = max(part.generation for part in parts)
-        return [part for part in parts if part.generation == newest]
+    def _newest(slices: Sequence[PreparedSlice]) -> list[PreparedSlice]:
+        newest = max(prepared.generation for prepared in slices)
+        return [prepared for prepared in slices if prepared.generation == newest]
 
-    def _seen(self, pool: PoolID, parts: list[PreparedSlice]) -> Pool | None:
+    def _seen(self, pool: PoolID, slices: list[PreparedSlice]) -> Pool | None:
         """Return a pool of which a node can use some slices, None if other nodes have a newer generation."""
-        generation, size = parts[0].generation, parts[0].size
+        generation, size = slices[0].generation, slices[0].size
         others: list[PreparedSlice] = []
-        if len(parts) != size:
+        if len(slices) != size:
             every = self._index.pools[pool]
-            if any(part.generation > generation for part in every):
+            if any(prepared.generation > generation for prepared in every):
                 return None
             every = [
-                part
-                for part in every
-                if part.generation == generation and not (part.groups and self._gates.latest)
+                prepared
+                for prepared in every
+                if prepared.generation == generation and not (prepared.groups and self._gates.latest)
             ]
             if len(every) != size:
                 return Pool(pool, "the pool has not all of its slices", incomplete=True)
-            names = {part.name for part in parts}
-            others = [part for part in every if part.name not in names]
-        parts.sort(key=lambda part: part.name)
-        return self._built(pool, parts, others)
+            names = {prepared.name for prepared in slices}
+            others = [prepared for prepared in every if prepared.name not in names]
+        slices.sort(key=lambda prepared: prepared.name)
+        return self._built(pool, slices, others)
 
-    def _built(self, pool: PoolID, parts: list[PreparedSlice], others: list[PreparedSlice]) -> Pool:
+    def _built(self, pool: PoolID, slices: list[PreparedSlice], others: list[PreparedSlice]) -> Pool:
         """Return a complete pool from the slices that the node can use, and the others."""
         partitions = self._gates.partitionable_devices
-        devices = [part for part in parts if not (partitions and part.counts)]
+        devices = [prepared for prepared in slices if not (partitions and prepared.counts)]
         built = Pool(pool)
-        built.devices = tuple(each for part in devices for each in part.devices)
+        built.devices = tuple(device for prepared in devices for device in prepared.devices)
         built.fault = _repeated_name(built.devices)
         if partitions and not built.fault:
-            elsewhere = [part for part in others if not part.counts]
-            sets = [part for part in (*parts, *others) if part.counts]
+            elsewhere = [prepared for prepared in others if not prepared.counts]
+            sets = [prepared for prepared in (*slices, *others) if prepared.counts]
             built.fault = _connect(built, sets, [*devices, *elsewhere])
         if built.fault:
             return Pool(pool, built.fault)
-        built.numbers = {each.name: number for number, each in enumerate(built.devices)}
+        built.numbers = {device.name: number for number, device in enumerate(built.devices)}
         return built
 
 
 def _repeated_name(devices: Iterable[PoolDevice]) -> str:
     names: set[str] = set()
-    for each in devices:
-        if each.name in names:
-            return f"duplicate device name {each.name}"
-        names.add(each.name)
+    for device in devices:
+        if device.name in names:
+            return f"duplicate device name {device.name}"
+        names.add(device.name)
     return ""
 
 
@@ -152,16 +154,19 @@ def _connect(pool: Pool, sets: Iterable[PreparedSlice], users: Iterable[Prepared
     """Read the counters of a pool and their consumers; return what is wrong with them, or nothing."""
     counters: dict[tuple[str, str], int] = {}
     names: set[str] = set()
-    for part in sets:
-        for each in part.record.spec.sharedCounters or ():
-            if each.name in names:
-                return f"duplicate counter set name {each.name}"
-            names.add(each.name)
+    for prepared in sets:
+        for counter_set in prepared.record.spec.sharedCounters or ():
+            if counter_set.name in names:
+                return f"duplicate counter set name {counter_set.name}"
+            names.add(counter_set.name)
             counters.update(
-                {(each.name, name): nanos(one.value) for name, one in (each.counters or {}).items()}
+                {
+                    (counter_set.name, name): nanos(counter.value)
+                    for name, counter in (counter_set.counters or {}).items()
+                }
             )
-    for part in users:
-        for device in part.devices:
+    for prepared in users:
+        for device in prepared.devices:
             for taken in device.device.consumesCounters or ():
                 if taken.counterSet not in names:
                     return f"counter set {taken.counterSet} not found"
@@ -175,5 +180,5 @@ def _connect(pool: Pool, sets: Iterable[PreparedSlice], users: Iterable[Prepared
 
 
 def _order(pool: Pool) -> tuple[bool, str, str]:
-    binds = any(each.device.bindingConditions is not None for each in pool.devices)
+    binds = any(device.device.bindingConditions is not None for device in pool.devices)
     return binds, *pool.id

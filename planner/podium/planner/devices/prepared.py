@@ -41,9 +41,9 @@ def _prepared_devices(claim: ResourceClaim) -> Iterator[tuple[AllocatedDevice, s
                 device,
                 {
                     condition.type
-                    for each in reported
-                    if (each.driver, each.pool, each.device, each.shareID) == own
-                    for condition in each.conditions or ()
+                    for report in reported
+                    if (report.driver, report.pool, report.device, report.shareID) == own
+                    for condition in report.conditions or ()
                     if condition.status == "True"
                 },
             )

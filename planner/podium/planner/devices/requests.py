@@ -98,7 +98,7 @@ class DeviceNeed:
 
     def tolerates(self, taints: Iterable[DeviceTaint]) -> bool:
         """Return whether the requirement tolerates all these taints."""
-        return all(any(_tolerated(each, taint) for each in self.tolerations) for taint in taints)
+        return all(any(_tolerated(toleration, taint) for toleration in self.tolerations) for taint in taints)
 
 
 class FlatRequest(NamedTuple):
@@ -138,7 +138,7 @@ class DemandReader:
     """Reads claims for one state of the classes."""
 
     def __init__(self, classes: Iterable[DeviceClass], gates: Gates) -> None:
-        self._classes = {each.metadata.name: each for each in classes}
+        self._classes = {device_class.metadata.name: device_class for device_class in classes}
         self._gates = gates
         self._numbers: dict[SelectorList, int] = {}
 
@@ -147,9 +147,9 @@ class DemandReader:
         every: list[DeviceNeed] = []
         flat = tuple(self._claim(number, record, every) for number, record in enumerate(claims))
         choices = any(request.listed for claim in flat for request in claim.requests)
-        constraints = [each for claim in flat for each in claim.constraints]
-        differing = any(each.matchAttribute is None for each in constraints)
-        special = any(each.every or each.admin for each in every)
+        constraints = [constraint for claim in flat for constraint in claim.constraints]
+        differing = any(constraint.matchAttribute is None for constraint in constraints)
+        special = any(need.every or need.admin for need in every)
         symmetric = all(map(self._symmetric, every))
         return Demand(flat, tuple(every), not (choices or differing or special), symmetric)
 
@@ -161,20 +161,20 @@ class DemandReader:
         """
         if requirement.every:
             return not requirement.rules
-        kinds = [each.distinctAttribute for each in requirement.constraints]
+        kinds = [constraint.distinctAttribute for constraint in requirement.constraints]
         return not requirement.admin and (self._gates.latest or not any(kinds))
 
     def _claim(self, number: int, record: ResourceClaim, every: list[DeviceNeed]) -> FlatClaim:
-        metadata, wanted = record.metadata, record.spec.devices
+        metadata, devices = record.metadata, record.spec.devices
         label = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name or ""
-        constraints = tuple(wanted.constraints or ())
+        constraints = tuple(devices.constraints or ())
         requests = tuple(
-            self._request(number, label, request, constraints, every) for request in wanted.requests or ()
+            self._request(number, label, request, constraints, every) for request in devices.requests or ()
         )
         unknown = [
             at
-            for at, each in enumerate(constraints)
-            if each.matchAttribute is None and each.distinctAttribute is None
+            for at, constraint in enumerate(constraints)
+            if constraint.matchAttribute is None and constraint.distinctAttribute is None
         ]
         where = f"claim {label}, constraint #{unknown[0]}" if unknown else ""
         error = f"{where}: empty constraint (unsupported constraint type?)" if unknown else ""
@@ -189,20 +189,20 @@ class DemandReader:
         every: list[DeviceNeed],
     ) -> FlatRequest:
         listed = bool(request.firstAvailable)
-        found: list[DeviceNeed] = []
+        alternatives: list[DeviceNeed] = []
         records: list[tuple[str, str, DeviceRequirement]] = [
-            (request.name, each.name, each) for each in request.firstAvailable or ()
+            (request.name, subrequest.name, subrequest) for subrequest in request.firstAvailable or ()
         ] or [("", request.name, request.exactly or ExactRequest())]
         for parent, name, record in records:
             requirement = DeviceNeed(claim, len(every), parent, name, record)
             self._complete(requirement, f"claim {label}, request {name}")
             requirement.rules = tuple(
-                at for at, each in enumerate(constraints) if _concerns(each, requirement)
+                at for at, constraint in enumerate(constraints) if _concerns(constraint, requirement)
             )
             requirement.constraints = tuple(constraints[at] for at in requirement.rules)
             every.append(requirement)
-            found.append(requirement)
-        return FlatRequest(request.name, tuple(found), listed, self._unsupported(label, request))
+            alternatives.append(requirement)
+        return FlatRequest(request.name, tuple(alternatives), listed, self._unsupported(label, request))
 
     def _unsupported(self, label: str, request: DeviceRequest) -> str:
         """Return an error if a gate that a request needs is off."""
@@ -216,7 +216,9 @@ class DemandReader:
         if exact is not None and exact.capacity is not None:
             where = f"claim {label}, request {request.name}"
         else:
-            named = next((each.name for each in subrequests if each.capacity is not None), None)
+            named = next(
+                (subrequest.name for subrequest in subrequests if subrequest.capacity is not None), None
+            )
             if named is None:
                 return ""
             where = f"claim {label}, subrequest {named}"
@@ -225,7 +227,7 @@ class DemandReader:
     def _complete(self, requirement: DeviceNeed, where: str) -> None:
         """Set the class, the selectors and the shape of a requirement, or its error."""
         record = requirement.record
-        unset = next((at for at, each in enumerate(record.selectors or ()) if each.cel is None), None)
+        unset = next((at for at, selector in enumerate(record.selectors or ()) if selector.cel is None), None)
         if unset is not None:
             requirement.error = (
                 f"{where}, selector #{unset}: CEL expression empty (unsupported selector type?)"
@@ -256,7 +258,7 @@ class DemandReader:
 
 
 def _expressions(selectors: Iterable[DeviceSelector] | None) -> tuple[str, ...]:
-    return tuple(each.cel.expression if each.cel is not None else "" for each in selectors or ())
+    return tuple(selector.cel.expression if selector.cel is not None else "" for selector in selectors or ())
 
 
 def _concerns(constraint: DeviceConstraint, requirement: DeviceNeed) -> bool:

@@ -10,7 +10,7 @@ from podium.api.devices import Device, ResourceSlice
 from podium.planner.devices.errors import AllocationError
 from podium.planner.devices.inventory import PoolDevice, drivers_devices
 from podium.planner.devices.requests import DeviceNeed
-from podium.planner.devices.steps import TOO_LONG
+from podium.planner.devices.search import TOO_LONG
 
 # The most effort of all evaluations for one explanation, in microseconds, roughly. A short selector takes
 # about 10 units.

@@ -9,26 +9,163 @@ The examination is limited, and so are the lists of the result.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from podium.api.devices import DeviceConstraint, ResourceClaim, ResourceSlice
+from podium.api.devices import DeviceClass, DeviceConstraint, ResourceClaim, ResourceSlice
+from podium.planner.deadline import Deadline
+from podium.planner.devices.allocator import Allocator
+from podium.planner.devices.chosendevices import DeviceTrial
 from podium.planner.devices.errors import AllocationError
-from podium.planner.devices.examining import (
-    NOT_EXAMINED,
-    OTHER_NODES,
-    DeviceExaminer,
-    DeviceNode,
-    Examined,
-)
+from podium.planner.devices.gates import Gates
 from podium.planner.devices.inventory import PoolDevice, PoolID, PreparedSlice
 from podium.planner.devices.nodeview import NodeView
-from podium.planner.devices.requests import DeviceNeed
-from podium.planner.devices.selection import shortened
-from podium.planner.devices.steps import TOO_LONG, SearchLimits
+from podium.planner.devices.requests import Demand, DeviceNeed
+from podium.planner.devices.search import TOO_LONG, SearchLimits
+from podium.planner.devices.selection import MAX_EFFORT, SelectorExclusions, shortened
 from podium.planner.devices.usage import DeviceUsage
+
+# The most devices that are examined, counted once for each requirement and node.
+MAX_EXAMINED = 200_000
+
+NOT_EXAMINED = "not examined"
+IN_USE = "in use"
+OTHER_NODES = "only for other nodes"
+_TOO_SMALL = "with too little capacity"
+# The reasons by which a request for all devices leaves a device out.
+_LEFT_OUT = ("excluded by selector", NOT_EXAMINED, OTHER_NODES, _TOO_SMALL)
+
+
+class DeviceNode(NamedTuple):
+    """A node; `refused` says why it refuses the pod for another reason than devices, empty if it does not."""
+
+    name: str
+    labels: Mapping[str, str]
+    refused: str = ""
+
+
+class Examined(NamedTuple):
+    """The devices that a node sees, with the reason against each for a requirement; empty for none."""
+
+    requirement: DeviceNeed
+    devices: Sequence[PoolDevice]
+    reasons: Sequence[str]
+
+    @property
+    def short(self) -> bool:
+        """Return whether the requirement lacks devices, even if no other requirement gets any."""
+        if not self.requirement.every:
+            return self.reasons.count("") < self.requirement.count
+        requested = [reason for reason in self.reasons if not reason.startswith(_LEFT_OUT)]
+        return not requested or any(requested)
+
+
+class DeviceExaminer:
+    """Examines the devices of one state of slices and classes for one requirement, as the search does.
+
+    A reason of the device itself precedes its use by others: a device that a selector excludes is no use when
+    it is free. An examination ends after a number of devices, because the pods of a tenant decide how many
+    requirements there are.
+    """
+
+    def __init__(
+        self,
+        slices: Iterable[ResourceSlice],
+        classes: Iterable[DeviceClass],
+        gates: Gates,
+        *,
+        examined: int = MAX_EXAMINED,
+        effort: int = MAX_EFFORT,
+    ) -> None:
+        self.slices = list(slices)
+        self.answers = SelectorExclusions(gates.minor, self.slices, effort)
+        self._allocator = Allocator(self.slices, classes, self.answers.select, gates)
+        self._gates = gates
+        self._left = examined
+
+    def demand(self, claims: Sequence[ResourceClaim]) -> Demand:
+        """Return claims, prepared for any number of nodes."""
+        return self._allocator.demand(claims)
+
+    def view(self, node: DeviceNode) -> NodeView | None:
+        """Return the devices that a node sees, None if enough devices were examined."""
+        if self._left <= 0:
+            return None
+        view = self._allocator.view(node.name, node.labels)
+        # A pool may be for all nodes, and each node sees all its devices.
+        self._left -= len(view.devices) + 1
+        return view
+
+    def examine(self, view: NodeView, trial: DeviceTrial, requirement: DeviceNeed) -> Examined:
+        """Return the reason against each device of a node; `trial` has no device yet."""
+        whole = self._left > 0
+        self._left -= len(view.devices)
+        reasons = [
+            self._reason(view, trial, requirement, at) if whole else NOT_EXAMINED
+            for at in range(len(view.devices))
+        ]
+        return Examined(requirement, view.devices, reasons)
+
+    def exclusion(self, requirement: DeviceNeed, device: PoolDevice) -> str:
+        """Return how selectors exclude a device, in words; empty if they do not."""
+        self._left -= 1
+        return self._exclusion(requirement, device) if self._left > 0 else NOT_EXAMINED
+
+    def trial(self, view: NodeView, demand: Demand, usage: DeviceUsage) -> DeviceTrial:
+        """Return a trial on a node without any device."""
+        return DeviceTrial(view, demand, usage, self._gates)
+
+    def solves(
+        self, node: DeviceNode, claims: Sequence[ResourceClaim], usage: DeviceUsage, steps: Deadline
+    ) -> bool:
+        """Return whether the search finds devices for claims on a node. Raises AllocationError."""
+        if self.answers.exhausted:
+            # A search goes on beyond a device without an answer, and that may take long.
+            raise AllocationError(TOO_LONG)
+        demand = self._allocator.demand(claims)
+        return self._allocator.allocate(node.name, node.labels, demand, usage, steps) is not None
+
+    def _exclusion(self, requirement: DeviceNeed, device: PoolDevice) -> str:
+        try:
+            return self.answers.exclusion(requirement, device)
+        except AllocationError:
+            return NOT_EXAMINED
+
+    def _reason(self, view: NodeView, trial: DeviceTrial, requirement: DeviceNeed, at: int) -> str:
+        device = view.devices[at]
+        excluded = self._exclusion(requirement, device)
+        if excluded:
+            return excluded
+        if not (device.reach is None or device.reach.includes(view.name, view.labels)):
+            return OTHER_NODES
+        if device.device.bindingConditions and not self._gates.binding_conditions:
+            return "with binding conditions"
+        try:
+            if not trial.has_capacity(requirement, at, "checking"):
+                return _TOO_SMALL
+        except AllocationError:
+            return "with a capacity that does not suit the request"
+        if not view.tolerated(requirement, at):
+            taint = next(taint for taint in device.taints if not requirement.tolerates((taint,)))
+            return f"with the taint {taint.key}:{taint.effect}"
+        lacking = _lacking(requirement, device)
+        if lacking:
+            return f"without attribute {lacking}, which a constraint compares"
+        if not trial.available(requirement, at):
+            return IN_USE
+        if not trial.take_device(requirement, at):
+            return "whose shared counters are used up"
+        trial.undo(requirement.claim)
+        return ""
+
+
+def _lacking(requirement: DeviceNeed, device: PoolDevice) -> str:
+    """Return an attribute that a constraint compares and a device lacks, empty for none."""
+    names = (rule.matchAttribute or rule.distinctAttribute or "" for rule in requirement.constraints)
+    return next((name for name in names if device.attribute(name) is None), "")
+
 
 # The most nodes on which the search is asked, and its steps on all of them.
 MAX_SEARCHED, MAX_STEPS = 32, 50_000
@@ -93,25 +230,27 @@ def explain_shortage(
 ) -> DeviceShortage:
     """Return why claims without devices find too few on the nodes that accept their pod otherwise."""
     every = list(nodes)
-    asked = [each for each in every if not each.refused]
+    asked = [node for node in every if not node.refused]
     survey = _ShortageSurvey(examiner, claims, usage)
     if survey.error:
         return DeviceShortage(len(asked), error=survey.error)
-    unexamined = sum([not survey.examine(each) for each in asked])
-    found = sorted(survey.shortages.values(), key=lambda each: (*each.order, each.requirement.number))
-    if found and found[0].order != _NOTHING:
+    unexamined = sum([not survey.examine(node) for node in asked])
+    shortages = sorted(
+        survey.shortages.values(), key=lambda shortage: (*shortage.order, shortage.requirement.number)
+    )
+    if shortages and shortages[0].order != _NOTHING:
         # The nodes without devices say nothing beside others.
-        found = [each for each in found if each.order != _NOTHING]
-    shown = found[:MAX_REQUESTS]
-    for each in every if shown else ():
-        if each.refused:
-            survey.add_refusing(each, shown)
-    survey.add_nodeless({each.name for each in every}, shown)
+        shortages = [shortage for shortage in shortages if shortage.order != _NOTHING]
+    shown = shortages[:MAX_REQUESTS]
+    for node in every if shown else ():
+        if node.refused:
+            survey.add_refusing(node, shown)
+    survey.add_nodeless({node.name for node in every}, shown)
     return DeviceShortage(
         len(asked),
         unexamined,
-        tuple(each.result(survey.label(each.requirement)) for each in shown),
-        len(found) - len(shown),
+        tuple(shortage.result(survey.label(shortage.requirement)) for shortage in shown),
+        len(shortages) - len(shown),
         survey.faults(),
         examiner.answers.costliest,
     )
@@ -131,7 +270,7 @@ class _Shortage:
     def order(self) -> tuple[int, int]:
         """A key that is least for the most free devices, and then for the most devices."""
         tallies = self.tallies.values()
-        return -sum(each.free for each in tallies), -sum(each.devices for each in tallies)
+        return -sum(tally.free for tally in tallies), -sum(tally.devices for tally in tallies)
 
     def add(self, device: PoolDevice, reason: str) -> None:
         """Count a device once; a node that cannot use it says least."""
@@ -172,11 +311,11 @@ class _ShortageSurvey:
             errors = [
                 error
                 for request in claim.requests
-                for error in (request.error, *(each.error for each in request.alternatives))
+                for error in (request.error, *(alternative.error for alternative in request.alternatives))
             ]
-            found = next(filter(None, (*errors, claim.error)), "")
-            if found:
-                return found
+            error = next(filter(None, (*errors, claim.error)), "")
+            if error:
+                return error
         return ""
 
     def label(self, requirement: DeviceNeed) -> str:
@@ -198,13 +337,15 @@ class _ShortageSurvey:
         enough: list[list[Examined]] = []
         for claim in self._demand.claims:
             for request in claim.requests:
-                found = [self._examiner.examine(view, trial, each) for each in request.alternatives]
-                if all(each.short for each in found):
-                    if any(NOT_EXAMINED in each.reasons for each in found):
+                results = [
+                    self._examiner.examine(view, trial, alternative) for alternative in request.alternatives
+                ]
+                if all(result.short for result in results):
+                    if any(NOT_EXAMINED in result.reasons for result in results):
                         return False
-                    self._add(view, found, "")
+                    self._add(view, results, "")
                     return True
-                enough.append(found)
+                enough.append(results)
         return self._search(node, view, enough)
 
     def add_refusing(self, node: DeviceNode, shortages: Iterable[_Shortage]) -> None:
@@ -214,8 +355,8 @@ class _ShortageSurvey:
             return
         trial = self._examiner.trial(view, self._demand, self._usage)
         for short in shortages:
-            found = self._examiner.examine(view, trial, short.requirement)
-            for device, reason in zip(found.devices, found.reasons, strict=True):
+            examined = self._examiner.examine(view, trial, short.requirement)
+            for device, reason in zip(examined.devices, examined.reasons, strict=True):
                 short.add(device, reason or f"on nodes that refuse the pod ({node.refused})")
 
     def add_nodeless(self, nodes: set[str], shortages: Sequence[_Shortage]) -> None:
@@ -231,13 +372,13 @@ class _ShortageSurvey:
                 self._pools[pool.id] = pool.fault
         return view
 
-    def _add(self, view: NodeView, found: Iterable[Examined], together: str) -> None:
-        for each in found:
+    def _add(self, view: NodeView, results: Iterable[Examined], together: str) -> None:
+        for result in results:
             # An error names a device, so that of the first node is for all.
-            key = each.requirement.number, together.partition(":")[0]
-            short = self.shortages.setdefault(key, _Shortage(each.requirement, together))
-            short.tallies[view.name] = _tally(each.reasons)
-            for device, reason in zip(each.devices, each.reasons, strict=True):
+            key = result.requirement.number, together.partition(":")[0]
+            short = self.shortages.setdefault(key, _Shortage(result.requirement, together))
+            short.tallies[view.name] = _tally(result.reasons)
+            for device, reason in zip(result.devices, result.reasons, strict=True):
                 short.add(device, reason)
 
     def _search(self, node: DeviceNode, view: NodeView, enough: Sequence[Sequence[Examined]]) -> bool:
@@ -267,38 +408,40 @@ class _ShortageSurvey:
         Raises AllocationError if the search ends early.
         """
         try:
-            found = self._examiner.solves(node, claims, self._usage, self._steps)
+            solved = self._examiner.solves(node, claims, self._usage, self._steps)
         except AllocationError as error:
             if str(error) == TOO_LONG:
                 raise
             return str(error)
-        return "" if found else _NONE
+        return "" if solved else _NONE
 
     def _beginning(self, requests: int) -> list[ResourceClaim]:
         """Return the claims with only so many requests."""
-        found = []
+        claims = []
         for claim in self._claims:
             own = claim.spec.devices.requests or []
-            found.append(_with(claim, requests=own[:requests]))
+            claims.append(_with(claim, requests=own[:requests]))
             requests -= len(own)
             if requests <= 0:
                 break
-        return found
+        return claims
 
     def _together(self, node: DeviceNode, claims: Sequence[ResourceClaim]) -> str:
         """Return why the last request of these has no devices beside the others."""
         refusal = self._search_refusal(node, claims)
         if refusal != _NONE:
             return f"{_FAILS}: {shortened(refusal)}"
-        *others, last = claims
+        *earlier, last = claims
         constraints = last.spec.devices.constraints or []
-        if not constraints or self._search_refusal(node, [*others, _with(last, constraints=[])]):
-            alone = not others and len(last.spec.devices.requests or ()) == 1
+        if not constraints or self._search_refusal(node, [*earlier, _with(last, constraints=[])]):
+            alone = not earlier and len(last.spec.devices.requests or ()) == 1
             return _NOT_ALL if alone else "requests before it need the same devices, capacity or counters"
-        for number, each in enumerate(constraints):
+        for number, constraint in enumerate(constraints):
             rest = [*constraints[:number], *constraints[number + 1 :]]
-            if not self._search_refusal(node, [*others, _with(last, constraints=rest)]):
-                return f"no choice of them satisfies constraint {number + 1} ({_constraint_words(each)})"
+            if not self._search_refusal(node, [*earlier, _with(last, constraints=rest)]):
+                return (
+                    f"no choice of them satisfies constraint {number + 1} ({_constraint_words(constraint)})"
+                )
         return "no choice of them satisfies all constraints of the claim"
 
 
@@ -325,10 +468,14 @@ def _tally(reasons: Iterable[str]) -> DeviceTally:
 
 def _nodeless(slices: Iterable[ResourceSlice], nodes: set[str]) -> Iterator[PoolDevice]:
     """Yield the devices of the newest slices for nodes that are not among `nodes`."""
-    parts = [PreparedSlice(each) for each in slices if each.spec.nodeName and each.spec.nodeName not in nodes]
+    local = [
+        PreparedSlice(record)
+        for record in slices
+        if record.spec.nodeName and record.spec.nodeName not in nodes
+    ]
     newest: dict[PoolID, int] = {}
-    for part in parts:
-        newest[part.pool] = max(part.generation, newest.get(part.pool, part.generation))
-    for part in parts:
-        if part.generation == newest[part.pool]:
-            yield from part.devices
+    for prepared in local:
+        newest[prepared.pool] = max(prepared.generation, newest.get(prepared.pool, prepared.generation))
+    for prepared in local:
+        if prepared.generation == newest[prepared.pool]:
+            yield from prepared.devices

@@ -62,8 +62,8 @@ class DeviceUsage:
     def __init__(self, allocations: Iterable[Allocation] = (), *, shares: bool = True) -> None:
         self._pools: dict[PoolID, PoolUse] = {}
         self._shares = shares
-        for each in allocations:
-            self.add(each)
+        for allocation in allocations:
+            self.add(allocation)
 
     def __eq__(self, other: object) -> bool:
         """Return whether another state has the same devices in use."""
@@ -77,15 +77,15 @@ class DeviceUsage:
 
     def add(self, allocation: Allocation) -> None:
         """Put the devices of an allocation in use."""
-        for each in allocation.devices.results or ():
-            if not each.adminAccess:
-                self._change(each, 1)
+        for device in allocation.devices.results or ():
+            if not device.adminAccess:
+                self._change(device, 1)
 
     def remove(self, allocation: Allocation) -> None:
         """Free the devices of an allocation that was added."""
-        for each in allocation.devices.results or ():
-            if not each.adminAccess:
-                self._change(each, -1)
+        for device in allocation.devices.results or ():
+            if not device.adminAccess:
+                self._change(device, -1)
 
     def use(self, pool: PoolID, device: str, times: int = 1) -> None:
         """Put a device in use, or free it with -1."""
@@ -112,14 +112,14 @@ class DeviceUsage:
             del used.consumed[device]
         self._drop_empty(pool)
 
-    def _change(self, each: AllocatedDevice, times: int) -> None:
-        pool = PoolID(each.driver, each.pool)
-        if each.shareID is None or not self._shares:
-            self.use(pool, each.device, times)
+    def _change(self, device: AllocatedDevice, times: int) -> None:
+        pool = PoolID(device.driver, device.pool)
+        if device.shareID is None or not self._shares:
+            self.use(pool, device.device, times)
             return
-        self.share(pool, each.device, each.shareID, times)
-        if each.consumedCapacity is not None:
-            self.consume(pool, each.device, each.consumedCapacity, times)
+        self.share(pool, device.device, device.shareID, times)
+        if device.consumedCapacity is not None:
+            self.consume(pool, device.device, device.consumedCapacity, times)
 
     def _drop_empty(self, pool: PoolID) -> None:
         if self._pools[pool].empty:

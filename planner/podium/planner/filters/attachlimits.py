@@ -137,14 +137,14 @@ class AttachedVolumes(TermCounters[VolumeID]):
     def _fixed_on(self, row: int, name: str) -> Iterator[VolumeID]:
         """Yield the volumes of attachments that stay when the pods of the node go."""
         known, home = self.snapshot.volumes, self.snapshot.home
-        for each in known.attached(name):
-            volume = known.volumes.get(each.volume)
+        for attached in known.attached(name):
+            volume = known.volumes.get(attached.volume)
             attachment = attachment_of(volume) if volume is not None else None
             if attachment is None or attachment.replaced:
                 continue
-            users = known.users_of_volume(each.volume) if self._freed_by_pods else ()
+            users = known.users_of_volume(attached.volume) if self._freed_by_pods else ()
             if not any(home.item(user) == row for user in users):
-                yield VolumeID(each.driver, attachment.handle)
+                yield VolumeID(attached.driver, attachment.handle)
 
     def _limit(self, row: int, driver: str, limit: int | None) -> None:
         known = driver in self.limits
@@ -172,7 +172,7 @@ class AttachedVolumes(TermCounters[VolumeID]):
             attached = attached.copy()
             for row, volumes in self._fixed.items():
                 attached[row] -= sum(
-                    each.driver == driver and row not in self.rows_with(each) for each in volumes
+                    volume.driver == driver and row not in self.rows_with(volume) for volume in volumes
                 )
         return attached, self._array(self.limits, driver, _UNLIMITED)
 
@@ -220,7 +220,7 @@ class AttachLimitsFilter:
         self._volumes.refresh()
         for driver, volumes in _by_driver(shape).items():
             arrays = self._volumes.limited(driver)
-            new = sum(row not in self._volumes.rows_with(each) for each in volumes)
+            new = sum(row not in self._volumes.rows_with(volume) for volume in volumes)
             if new and arrays is not None and arrays[0].item(row) + new > arrays[1].item(row):
                 return self.REASON
         return None
@@ -250,12 +250,12 @@ class InstalledDriversFilter(StaticFilter):
 
     def short(self, shape: Shape) -> dict[str, Bools]:
         """Return the node rows without a driver, by kube-scheduler's words for the first one."""
-        left, found = np.ones(len(self._snapshot.alive), np.bool_), {}
-        for each in shape.required_drivers:
-            missing = left & ~self._installed(each)
+        left, refused = np.ones(len(self._snapshot.alive), np.bool_), {}
+        for driver in shape.required_drivers:
+            missing = left & ~self._installed(driver)
             left &= ~missing
-            found[_not_installed(each)] = missing
-        return found
+            refused[_not_installed(driver)] = missing
+        return refused
 
     def reason(self, shape: Shape, row: int) -> str | None:
         """Return kube-scheduler's reason against a node row, None if it passes."""
@@ -263,15 +263,15 @@ class InstalledDriversFilter(StaticFilter):
 
     def _feasible(self, shape: Shape) -> Bools:
         installed = np.ones(len(self._snapshot.alive), np.bool_)
-        for each in shape.required_drivers:
-            installed &= self._installed(each)
+        for driver in shape.required_drivers:
+            installed &= self._installed(driver)
         return installed
 
     def _installed(self, driver: RequiredDriver) -> Bools:
         known = self._snapshot.volumes
         installed = np.ones(len(self._snapshot.alive), np.bool_)
-        found = known.csi_drivers.get(driver.name)
-        if found is None or found.spec is None or not found.spec.preventPodSchedulingIfMissing:
+        csi_driver = known.csi_drivers.get(driver.name)
+        if csi_driver is None or csi_driver.spec is None or not csi_driver.spec.preventPodSchedulingIfMissing:
             return installed
         for name, row in self._snapshot.row.items():
             node = known.csi_nodes.get(name)
@@ -281,15 +281,17 @@ class InstalledDriversFilter(StaticFilter):
 
 def volumes_of(shape: Shape) -> list[VolumeID]:
     """Return the volumes of a shape, each once."""
-    return list(dict.fromkeys(VolumeID(each.driver, each.handle) for each in shape.attachments))
+    return list(
+        dict.fromkeys(VolumeID(attachment.driver, attachment.handle) for attachment in shape.attachments)
+    )
 
 
 def _by_driver(shape: Shape) -> dict[str, list[VolumeID]]:
     """Return the volumes of a shape by driver."""
-    found: dict[str, list[VolumeID]] = {}
+    by_driver: dict[str, list[VolumeID]] = {}
     for volume in volumes_of(shape):
-        found.setdefault(volume.driver, []).append(volume)
-    return found
+        by_driver.setdefault(volume.driver, []).append(volume)
+    return by_driver
 
 
 def _not_installed(driver: RequiredDriver) -> str:

@@ -12,7 +12,8 @@ term (see `existingterms`).
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -53,7 +54,7 @@ from podium.planner.filters.podaffinity import (
 )
 from podium.planner.filters.refusals import Refusals, Unmet, counted_reason
 from podium.planner.filters.resources import ResourcesFilter
-from podium.planner.filters.spread import TopologyLabelsFilter, TopologySpreadFilter
+from podium.planner.filters.spread import SpreadCounters, TopologyLabelsFilter, TopologySpreadFilter
 from podium.planner.filters.terms import unmet_terms
 from podium.planner.filters.volumebinding import VolumeBindingFilter
 from podium.planner.shapes import Shape
@@ -70,13 +71,17 @@ class _NodeFilter(Protocol):
     def reason(self, shape: Shape, row: int) -> str | None: ...
 
 
-class _ShapeFilters(NamedTuple):
-    """The parts of the filters that concern one shape, valid until nodes, terms or resources change."""
+@dataclass(slots=True)
+class _ShapeFilters:
+    """The parts of the filters that concern one shape, valid until nodes, terms or resources change.
+
+    `neighbours` are found when they are first needed: the terms of all other pods may be many.
+    """
 
     shape: Shape
     static: Bools
     has_room: Callable[[int], bool]
-    neighbours: tuple[_NodeFilter, ...]
+    neighbours: tuple[_NodeFilter, ...] | None = None
 
 
 class Chain:
@@ -93,12 +98,13 @@ class Chain:
         reserved: str = "",
         *,
         own_rules: bool = True,
+        empty_selector: bool = True,
     ) -> None:
         """`reserved` is the label of the only nodes that may be used, if it is set (see Settings).
 
         By `own_rules` the attachments and the devices of a pod go with it (see `attachlimits` and `devices`),
         and the delayed claims of a gang are decided together (see `volumebinding`). kube-scheduler does none
-        of these.
+        of these. `empty_selector` says that spread constraints with an empty selector count all pods.
         """
         self.snapshot = snapshot
         self.namespaces = namespaces
@@ -107,8 +113,12 @@ class Chain:
         self._zones = VolumeZoneFilter(snapshot)
         self.devices = DevicesFilter(snapshot, freed_by_pods=own_rules)
         self.asked = asked = SelectorCounters(snapshot)
-        self.node_affinity = next(each for each in nodes if isinstance(each, NodeAffinityFilter))
-        self.taints = next(each for each in nodes if isinstance(each, TaintTolerationFilter))
+        self.node_affinity = next(
+            node_filter for node_filter in nodes if isinstance(node_filter, NodeAffinityFilter)
+        )
+        self.taints = next(
+            node_filter for node_filter in nodes if isinstance(node_filter, TaintTolerationFilter)
+        )
         self.resources = ResourcesFilter(snapshot)
         self._taken = taken = ExclusiveCounters(snapshot)
         self._ports, self._disks = HostPortsFilter(taken), DisksFilter(taken)
@@ -117,7 +127,10 @@ class Chain:
         self.attach_limits = AttachLimitsFilter(self._attached)
         self._drivers = InstalledDriversFilter(snapshot)
         self.nominated = NominatedPods(snapshot)
-        self.spread = TopologySpreadFilter(asked, self.node_affinity, self.taints, self.nominated)
+        self.spread_counters = SpreadCounters(
+            asked, self.node_affinity, self.taints, empty_selector=empty_selector
+        )
+        self.spread = TopologySpreadFilter(asked, self.spread_counters, self.nominated)
         self.pod_affinity = PodAffinityFilter(asked, namespaces, self.nominated)
         self._pod_anti_affinity = PodAntiAffinityFilter(asked, namespaces)
         self._existing = ExistingAntiAffinityFilter(snapshot, namespaces)
@@ -196,8 +209,8 @@ class Chain:
     def neighbours(self, shape: Shape) -> Bools:
         """Return the node rows where no other pod excludes one of the shape, whatever the room."""
         free = np.ones(len(self.snapshot.alive), np.bool_)
-        for each in self._filters_for(shape).neighbours:
-            free &= each.mask(shape)
+        for node_filter in self._neighbours_for(shape):
+            free &= node_filter.mask(shape)
         return free
 
     def fits(self, shape: Shape, row: int) -> bool:
@@ -205,28 +218,33 @@ class Chain:
         filters = self._filters_for(shape)
         if not (filters.static.item(row) and filters.has_room(row)):
             return False
-        return not filters.neighbours or all(each.reason(shape, row) is None for each in filters.neighbours)
+        neighbours = filters.neighbours
+        if neighbours is None:
+            neighbours = self._neighbours_for(shape)
+        return not neighbours or all(node_filter.reason(shape, row) is None for node_filter in neighbours)
 
     def reasons(self, shape: Shape, row: int) -> tuple[str, ...]:
         """Return the reasons of the first filter that refuses a node row; empty if the pod fits."""
-        for each in self._ordered:
-            refusal = each.reason(shape, row)
+        for node_filter in self._ordered:
+            refusal = node_filter.reason(shape, row)
             if refusal is None:
                 continue
-            if each is self.resources:
+            if node_filter is self.resources:
                 return self.resources.reasons(shape, row)
-            return self.volume_binding.reasons(shape, row) if each is self.volume_binding else (refusal,)
+            return (
+                self.volume_binding.reasons(shape, row) if node_filter is self.volume_binding else (refusal,)
+            )
         return ()
 
     def unreached(self, shape: Shape, row: int) -> str:
         """Return why a node row cannot use the volumes and devices that a shape has; empty if it can."""
         volumes = self.volume_binding.reason(shape, row), self._zones.reason(shape, row)
-        found = (*volumes, self.devices.allocated.reason(shape, row))
-        return next(filter(None, found), "")
+        reasons = (*volumes, self.devices.allocated.reason(shape, row))
+        return next(filter(None, reasons), "")
 
     def resources_only(self, shape: Shape) -> bool:
         """Return whether only nodes and room decide for a shape, wherever the snapshot's pods run."""
-        return not self._filters_for(shape).neighbours
+        return not self._neighbours_for(shape)
 
     def static(self, shape: Shape) -> Bools:
         """Return the node rows that suit a shape, are large enough when empty, and have its volumes."""
@@ -254,16 +272,16 @@ class Chain:
         """
         accepted = np.ones(len(self.snapshot.alive), np.bool_)
         refused = ~accepted
-        for each in self._filters_for(shape).neighbours:
-            if each is self.attach_limits:
+        for node_filter in self._neighbours_for(shape):
+            if node_filter is self.attach_limits:
                 accepted &= self.attach_limits.mask(shape, shared=False)
                 continue
-            mask = each.mask(shape)
-            if each is self.volume_binding:
+            mask = node_filter.mask(shape)
+            if node_filter is self.volume_binding:
                 refused |= ~mask
-            if each is self.devices:
+            if node_filter is self.devices:
                 refused |= ~self.devices.possible(shape)
-            if each is self.spread or each is self.pod_affinity:
+            if node_filter is self.spread or node_filter is self.pod_affinity:
                 deadline.enforce()
                 if self._counted(shape, others, deadline):
                     accepted[:] = False
@@ -297,15 +315,15 @@ class Chain:
         """Return the refusals of a shape on the nodes, from reasons with the rows that each refuses."""
         order, suiting = self.by_name(), self._filters_for(shape).static
         permanent: list[tuple[str, int, tuple[str, ...]]] = []
-        others: list[tuple[str, int, tuple[str, ...]]] = []
+        temporary: list[tuple[str, int, tuple[str, ...]]] = []
         for reason, rows in refused:
             there = order[rows[order]]
             names = tuple(self.snapshot.node_name(row) for row in there[:_EXAMPLES].tolist())
             if len(there):
-                (others if suiting[there].any() else permanent).append((reason, len(there), names))
+                (temporary if suiting[there].any() else permanent).append((reason, len(there), names))
         number = int(self.nodes.sum())
         claims = self.volume_binding.refusing_claims(shape)
-        reasons = *sorted(permanent, key=counted_reason), *sorted(others, key=counted_reason)
+        reasons = *sorted(permanent, key=counted_reason), *sorted(temporary, key=counted_reason)
         return Refusals(number, reasons, shape, pod_refusal(shape), claims)
 
     def unmet(self, shape: Shape, topology: Sequence[str] = ()) -> Unmet:
@@ -326,10 +344,10 @@ class Chain:
                 words = unmet_terms(self.snapshot, nodes, (term,))
                 required.append(f"{words} (for the topology of the group)")
             left &= rows
-        for each in sorted(self._static, key=lambda one: one.KEEPS_OUT):
-            mask = each.mask(shape)
+        for node_filter in sorted(self._static, key=lambda node_filter: node_filter.KEEPS_OUT):
+            mask = node_filter.mask(shape)
             if (left & ~mask).any() or not (nodes & mask).any():
-                (kept_out if each.KEEPS_OUT else required).append(each.unmet(shape, nodes))
+                (kept_out if node_filter.KEEPS_OUT else required).append(node_filter.unmet(shape, nodes))
             left &= mask
         required.append(self.volume_binding.unmet(shape))
         if left.any():
@@ -349,21 +367,21 @@ class Chain:
 
     def reload_namespaces(self) -> None:
         """Reload the namespaces: one came, went or changed its labels."""
-        for each in (self.pod_affinity, self._pod_anti_affinity, self._existing):
-            each.reload_namespaces()
+        for node_filter in (self.pod_affinity, self._pod_anti_affinity, self._existing):
+            node_filter.reload_namespaces()
         self._by_shape = {}
 
     def refused_rows(self, shape: Shape, asked: Bools) -> Iterator[tuple[str, Bools]]:
         """Yield the rows that each filter is the first to refuse, by its reason."""
         left = asked.copy()
-        for each in self._ordered:
-            refused = left & ~each.mask(shape)
+        for node_filter in self._ordered:
+            refused = left & ~node_filter.mask(shape)
             if not refused.any():
                 continue
             left &= ~refused
-            several = next((one for one in self._several if one is each), None)
+            several = next((candidate for candidate in self._several if candidate is node_filter), None)
             if several is None:
-                yield each.reason(shape, int(refused.argmax())) or "", refused
+                yield node_filter.reason(shape, int(refused.argmax())) or "", refused
                 continue
             for reason, short in several.short(shape).items():
                 yield reason, refused & short
@@ -384,14 +402,19 @@ class Chain:
             static = self._masks.get(node_constraints(shape), lambda: self._suitable(shape))
             if self._within is not None:
                 static = static & self._within
-            has_room, neighbours = self.resources.fits_at(shape), tuple(self._neighbour_filters(shape))
-            filters = self._by_shape[id(shape)] = _ShapeFilters(shape, static, has_room, neighbours)
+            filters = self._by_shape[id(shape)] = _ShapeFilters(shape, static, self.resources.fits_at(shape))
         return filters
+
+    def _neighbours_for(self, shape: Shape) -> tuple[_NodeFilter, ...]:
+        filters = self._filters_for(shape)
+        if filters.neighbours is None:
+            filters.neighbours = tuple(self._neighbour_filters(shape))
+        return filters.neighbours
 
     def _suitable(self, shape: Shape) -> Bools:
         suiting = self.snapshot.alive.copy()
-        for each in self._static:
-            suiting &= each.mask(shape)
+        for node_filter in self._static:
+            suiting &= node_filter.mask(shape)
         return suiting
 
     def _neighbour_filters(self, shape: Shape) -> Iterator[_NodeFilter]:
@@ -419,10 +442,10 @@ class Chain:
 
 def node_constraints(shape: Shape) -> tuple[object, ...]:
     """Return the part of a shape that decides which nodes suit it, apart from other pods."""
-    labels = tuple(each.topology_key for each in shape.spread)
+    labels = tuple(constraint.topology_key for constraint in shape.spread)
     affinity = (shape.selector, shape.node_required)
     volumes = (shape.required_drivers, shape.volumes, shape.zones, shape.volume_missing)
-    devices = tuple(each.nodes for each in shape.devices if not each.requests)
+    devices = tuple(need.nodes for need in shape.devices if not need.requests)
     claims = (bool(shape.refused), devices, *volumes)
     return shape.node_name, shape.tolerations, affinity, claims, shape.features, labels
 

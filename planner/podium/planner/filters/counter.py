@@ -51,11 +51,11 @@ class ShapeIntegers:
             at = shape_ids - self._base
         if not len(self._ids):
             return self._dense[at]
-        found: Int8s = np.zeros(len(at), np.int8)
+        integers: Int8s = np.zeros(len(at), np.int8)
         dense = at >= 0
-        found[dense] = self._dense[at[dense]]
-        found[~dense] = self._values[np.searchsorted(self._ids, shape_ids[~dense])]
-        return found
+        integers[dense] = self._dense[at[dense]]
+        integers[~dense] = self._values[np.searchsorted(self._ids, shape_ids[~dense])]
+        return integers
 
     def set(self, shape_id: int, value: int) -> None:
         """Store the integer of a shape that exists."""
@@ -74,7 +74,7 @@ class ShapeIntegers:
     def _reach(self, shape_id: int) -> None:
         """Grow the array for a shape; forget deleted shapes if there are many."""
         if shape_id - self._base >= _DENSE + 2 * len(self._shapes):
-            ids = np.array(sorted(each for each in self._shapes if each < shape_id), np.int32)
+            ids = np.array(sorted(earlier for earlier in self._shapes if earlier < shape_id), np.int32)
             known = ids < self._base + len(self._dense)
             values = np.zeros(len(ids), np.int8)
             values[known] = self.get(ids[known])

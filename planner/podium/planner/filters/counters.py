@@ -100,8 +100,8 @@ class DomainCounters(ABC, Generic[Key]):
         if not self._queued:
             return
         queued, self._queued = self._queued, []
-        marks = np.concatenate([each for each, _ in queued])
-        signs = np.repeat([sign for _, sign in queued], [len(each) for each, _ in queued])
+        marks = np.concatenate([moves for moves, _ in queued])
+        signs = np.repeat([sign for _, sign in queued], [len(moves) for moves, _ in queued])
         for shape_id, node_rows, ends, numbers in _by_shape(marks, signs):
             stay = ~ends
             for counter in self._of_shape[shape_id]:
@@ -185,7 +185,7 @@ class DomainCounters(ABC, Generic[Key]):
             self._queued.pop()
             return
         self._queued.append((marks, sign))
-        if sum(len(each) for each, _ in self._queued) > _MAX_QUEUED:
+        if sum(len(moves) for moves, _ in self._queued) > _MAX_QUEUED:
             self.flush()
 
     def _counting(self, shape_ids: Int32s) -> Bools:
@@ -222,8 +222,8 @@ def _by_shape(marks: Int64s, signs: Int64s) -> Iterator[tuple[int, Int64s, Bools
     shape_ids, node_rows, ends = marks >> 32, (marks & (2**32 - 1)) >> 1, (marks & 1).astype(np.bool_)
     bounds = [*np.flatnonzero(np.diff(shape_ids, prepend=-1)).tolist(), len(marks)]
     for start, end in itertools.pairwise(bounds):
-        part = slice(start, end)
-        yield shape_ids.item(start), node_rows[part], ends[part], numbers[part]
+        span = slice(start, end)
+        yield shape_ids.item(start), node_rows[span], ends[span], numbers[span]
 
 
 class TermCounters(DomainCounters[Key]):
@@ -309,19 +309,19 @@ class SelectorCounters(DomainCounters[CountQuery]):
             for shape_id in self.snapshot.shapes:
                 self._counters_of_shape(shape_id)
 
-    def counter_for(self, question: CountQuery, make: Callable[[], T]) -> T:
+    def counter_for(self, query: CountQuery, make: Callable[[], T]) -> T:
         """Return the counter of a question, which `make` creates empty; valid while `version` stays."""
         self.flush()
-        known = self._counters.get(question)
+        known = self._counters.get(query)
         if known is not None:
             return known  # type: ignore[return-value]  # a question is always asked with the same maker
         # The selectors of a pod that the snapshot does not hold are not registered yet.
-        self.snapshot.catch_up(pods.selector for pods in question.pods if pods.selector is not None)
+        self.snapshot.catch_up(pods.selector for pods in query.pods if pods.selector is not None)
         counter = make()
-        marks = self._marks(question)
+        marks = self._marks(query)
         shapes = self.snapshot.shapes
         near = list(self._of_shape) if marks is None else self._shapes.candidates(marks)
-        counting = [each for each in near if each in shapes and question.match(shapes[each])]
+        counting = [shape_id for shape_id in near if shape_id in shapes and query.match(shapes[shape_id])]
         for _, node_rows, ends, numbers in self._running(counting):
             if counter.terminating:
                 counter.defer(node_rows, numbers)
@@ -330,7 +330,7 @@ class SelectorCounters(DomainCounters[CountQuery]):
         for shape_id in counting:
             self._counters_of_shape(shape_id).append(counter)
             self._count_as(shape_id, _COUNTED)
-        self._store(question, counter)
+        self._store(query, counter)
         return counter
 
     def _marks(self, key: CountQuery) -> Iterable[Hashable] | None:

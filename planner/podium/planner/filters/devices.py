@@ -53,7 +53,7 @@ from podium.planner.devices.plannedclaims import (
     claim_key,
 )
 from podium.planner.devices.requests import Demand
-from podium.planner.devices.steps import SearchLimits
+from podium.planner.devices.search import SearchLimits
 from podium.planner.devices.usage import DeviceUsage
 from podium.planner.filters.nodes import StaticFilter
 from podium.planner.filters.terms import any_term, unmet_terms
@@ -88,18 +88,18 @@ class AllocatedClaimsFilter(StaticFilter):
 
     def unmet(self, shape: Shape, nodes: Bools) -> str:
         """Return where the devices of the first claim are that some nodes do not reach."""
-        for each in shape.devices:
-            if each.requests or each.nodes is None:
+        for need in shape.devices:
+            if need.requests or need.nodes is None:
                 continue
-            if (nodes & ~any_term(self._snapshot, each.nodes)).any():
-                return f"{unmet_terms(self._snapshot, nodes, each.nodes)} (for the devices of a claim)"
+            if (nodes & ~any_term(self._snapshot, need.nodes)).any():
+                return f"{unmet_terms(self._snapshot, nodes, need.nodes)} (for the devices of a claim)"
         return ""
 
     def _feasible(self, shape: Shape) -> Bools:
         passes = np.ones(len(self._snapshot.alive), np.bool_)
-        for each in shape.devices:
-            if not each.requests and each.nodes is not None:
-                passes &= any_term(self._snapshot, each.nodes)
+        for need in shape.devices:
+            if not need.requests and need.nodes is not None:
+                passes &= any_term(self._snapshot, need.nodes)
         return passes
 
 
@@ -164,12 +164,12 @@ class DevicesFilter:
         if self._in_use(shape):
             return np.zeros(len(self._snapshot.alive), np.bool_)
         passes, needs = self._open(shape)
-        for wanted, rows in self._groups(shape, needs):
-            if wanted is None:
+        for node_needs, rows in self._groups(shape, needs):
+            if node_needs is None:
                 passes &= ~rows
-            elif wanted:
+            elif node_needs:
                 asked = np.flatnonzero(passes & rows)
-                passes[asked] = self._fresh(wanted, asked).numbers[asked] == 0
+                passes[asked] = self._fresh(node_needs, asked).numbers[asked] == 0
         return passes
 
     def reason(self, shape: Shape, row: int) -> str | None:
@@ -179,53 +179,53 @@ class DevicesFilter:
         passes, needs = self._open(shape)
         if not passes.item(row):
             return UNAVAILABLE
-        wanted = self._needs_at(shape, needs, row)
-        if wanted is None:
+        node_needs = self._needs_at(shape, needs, row)
+        if node_needs is None:
             return NAMED
-        if not wanted:
+        if not node_needs:
             return None
-        answers = self._fresh(wanted, np.array((row,), np.intp))
-        return answers.reason(answers.numbers.item(row), wanted) or None
+        answers = self._fresh(node_needs, np.array((row,), np.intp))
+        return answers.reason(answers.numbers.item(row), node_needs) or None
 
     def short(self, shape: Shape) -> dict[str, Bools]:
         """Return the refused node rows by reason."""
         if self._in_use(shape):
             return {IN_USE: np.ones(len(self._snapshot.alive), np.bool_)}
         passes, needs = self._open(shape)
-        found = {UNAVAILABLE: ~passes}
-        for wanted, group in self._groups(shape, needs):
+        refused = {UNAVAILABLE: ~passes}
+        for node_needs, group in self._groups(shape, needs):
             rows = passes & group
-            if wanted is None:
-                found[NAMED] = rows
-            elif wanted:
-                answers = self._fresh(wanted, np.flatnonzero(rows))
+            if node_needs is None:
+                refused[NAMED] = rows
+            elif node_needs:
+                answers = self._fresh(node_needs, np.flatnonzero(rows))
                 numbers = answers.numbers
                 for number in np.unique(numbers[rows & (numbers > 0)]).tolist():
-                    why = answers.reason(number, wanted)
-                    found[why] = found.get(why, False) | (rows & (numbers == number))
-        return found
+                    why = answers.reason(number, node_needs)
+                    refused[why] = refused.get(why, False) | (rows & (numbers == number))
+        return refused
 
     def concerns(self, shape: Shape) -> bool:
         """Return whether a pod of a shape needs devices, or a place among the consumers of a claim."""
-        return bool(shape.extended.resources) or any(each.requests or each.place for each in shape.devices)
+        return bool(shape.extended.resources) or any(need.requests or need.place for need in shape.devices)
 
     def has_preferences(self, shape: Shape) -> bool:
         """Return whether the claims of a pod of a shape have alternatives, whose order is a preference."""
         return any(
             request.firstAvailable
-            for each in shape.devices
-            if each.requests
-            for request in _DECODER.decode(each.requests).requests or ()
+            for need in shape.devices
+            if need.requests
+            for request in _DECODER.decode(need.requests).requests or ()
         )
 
     def scores(self, shape: Shape, rows: Rows) -> Int64s:
         """Return the weighted score by alternatives; `rows` are the whole choice, and all of them pass."""
         _, needs = self._open(shape)
-        points = np.full(len(rows), sum(each.points for each in shape.devices), np.int64)
-        for wanted, group in self._groups(shape, needs):
-            if wanted:
+        points = np.full(len(rows), sum(need.points for need in shape.devices), np.int64)
+        for node_needs, group in self._groups(shape, needs):
+            if node_needs:
                 asked = rows[group[rows]]
-                points[group[rows]] += self._fresh(wanted, asked).points[asked]
+                points[group[rows]] += self._fresh(node_needs, asked).points[asked]
         return points * BEST_ALTERNATIVES // max(int(points.max(initial=0)), 1) * ALTERNATIVES_WEIGHT
 
     def possible(self, shape: Shape) -> Bools:
@@ -234,22 +234,22 @@ class DevicesFilter:
         With more free devices a request for all of them may fail, and the next alternative is not tried.
         """
         passes = self.allocated.mask(shape).copy()
-        needs = tuple(each for each in shape.devices if each.requests)
-        for wanted, rows in self._groups(shape, needs):
-            if wanted is None:
+        needs = tuple(need for need in shape.devices if need.requests)
+        for node_needs, rows in self._groups(shape, needs):
+            if node_needs is None:
                 passes &= ~rows
-            elif wanted:
+            elif node_needs:
                 asked = np.flatnonzero(passes & rows)
-                passes[asked] = self._fresh(wanted, asked, unused=True).numbers[asked] == 0
-                others = asked[~passes[asked]]
-                passes[others] = self._fresh(wanted, others).numbers[others] == 0
+                passes[asked] = self._fresh(node_needs, asked, unused=True).numbers[asked] == 0
+                rest = asked[~passes[asked]]
+                passes[rest] = self._fresh(node_needs, rest).numbers[rest] == 0
         return passes
 
     def reservations(self, pod_row: int) -> list[ReservedClaim | StaleClaim] | None:
         """Return what is written to the claims of an assumed pod; None if they find no devices."""
         shape, node_row = self._snapshot.shape_at(pod_row), self._snapshot.node.item(pod_row)
         plan = self._plans.get(pod_row, ())
-        if self._extended_at(shape, node_row) and not any(each.extended for each in plan):
+        if self._extended_at(shape, node_row) and not any(claim.extended for claim in plan):
             return None
         return self._known.reservations(pod_row, plan)
 
@@ -259,7 +259,7 @@ class DevicesFilter:
 
     def _in_use(self, shape: Shape) -> bool:
         """Return whether a claim of a shape has no place for one more consumer."""
-        places = (each.place for each in shape.devices if each.place is not None)
+        places = (need.place for need in shape.devices if need.place is not None)
         return not all(map(self._known.has_place, places))
 
     def _groups(
@@ -267,12 +267,12 @@ class DevicesFilter:
     ) -> Iterator[tuple[tuple[ClaimNeed, ...] | None, Bools]]:
         """Yield node rows with the claims that a pod needs there; None for those that it must avoid."""
         groups: list[tuple[tuple[ExtendedNeed, ...], Bools]] = [((), self._snapshot.alive)]
-        for each in shape.extended.resources:
-            backed = self._snapshot.backed(each.resource)
+        for need in shape.extended.resources:
+            backed = self._snapshot.backed(need.resource)
             if backed is not None:
-                parts = [(found, rows & ~backed) for found, rows in groups]
-                parts += [((*found, each), rows & backed) for found, rows in groups]
-                groups = [(found, rows) for found, rows in parts if rows.any()]
+                parts = [(extended, rows & ~backed) for extended, rows in groups]
+                parts += [((*extended, need), rows & backed) for extended, rows in groups]
+                groups = [(extended, rows) for extended, rows in parts if rows.any()]
         for extended, rows in groups:
             yield self._with_extended(shape, needs, extended), rows
 
@@ -282,8 +282,8 @@ class DevicesFilter:
 
     def _extended_at(self, shape: Shape, row: int) -> tuple[ExtendedNeed, ...]:
         """Return the extended resources that classes provide on a node row."""
-        wanted = shape.extended.resources
-        return tuple(each for each in wanted if self._snapshot.is_backed(each.resource, row))
+        resources = shape.extended.resources
+        return tuple(need for need in resources if self._snapshot.is_backed(need.resource, row))
 
     def _with_extended(
         self, shape: Shape, needs: tuple[ClaimNeed, ...], extended: tuple[ExtendedNeed, ...]
@@ -294,16 +294,16 @@ class DevicesFilter:
 
     def _open(self, shape: Shape) -> tuple[Bools, tuple[ClaimNeed, ...]]:
         """Return the rows for claims with devices, assumed ones too, and the needs that have none yet."""
-        passes, found = self.allocated.mask(shape).copy(), []
-        for each in shape.devices:
-            assumed = self._known.assumed(each.claim) if each.claim is not None else None
+        passes, needs = self.allocated.mask(shape).copy(), []
+        for need in shape.devices:
+            assumed = self._known.assumed(need.claim) if need.claim is not None else None
             if assumed is not None:
                 if assumed.nodeSelector is not None:
                     terms = node_terms(assumed.nodeSelector.nodeSelectorTerms, {})
                     passes &= any_term(self._snapshot, terms)
-            elif each.requests:
-                found.append(each)
-        return passes, tuple(found)
+            elif need.requests:
+                needs.append(need)
+        return passes, tuple(needs)
 
     def _fresh(self, needs: tuple[ClaimNeed, ...], rows: Rows, *, unused: bool = False) -> _NodeAnswers:
         """Return the answers for needs, valid for these rows; `unused` as if no device were in use."""
@@ -319,7 +319,7 @@ class DevicesFilter:
                     default_gates(self._snapshot.minor),
                 )
             self._version, self._answers = version, {}
-        requests = tuple(each.requests for each in needs)
+        requests = tuple(need.requests for need in needs)
         answers = self._answers.get((requests, unused))
         if answers is None:
             if len(self._answers) == _SHAPES:
@@ -381,9 +381,9 @@ class DevicesFilter:
             [
                 ResourceClaim(
                     metadata=ObjectMeta(name=_marked(at)),
-                    spec=DeviceClaimSpec(devices=_DECODER.decode(each)),
+                    spec=DeviceClaimSpec(devices=_DECODER.decode(request)),
                 )
-                for at, each in enumerate(requests)
+                for at, request in enumerate(requests)
             ]
         )
 
@@ -395,7 +395,7 @@ class DevicesFilter:
         A selector without a result ends a decision.
         """
         try:
-            found = self._allocate(answers, row, usage, steps)
+            allocations = self._allocate(answers, row, usage, steps)
         except UnansweredAllocationError as error:
             if self.deadline is not NEVER:
                 raise UnansweredDecisionError(_with_claim_names(str(error), needs)) from None
@@ -403,13 +403,13 @@ class DevicesFilter:
             return str(error), 0
         except AllocationError as error:
             return str(error), 0
-        if found is None:
+        if allocations is None:
             return UNALLOCATABLE, 0
         if answers.demand.countable:
             # There are no alternatives.
             return "", 0
-        requests = (each.record.spec.devices.requests or () for each in answers.demand.claims)
-        return "", sum(map(alternative_points, requests, found))
+        requests = (claim.record.spec.devices.requests or () for claim in answers.demand.claims)
+        return "", sum(map(alternative_points, requests, allocations))
 
     def _allocate(
         self, answers: _NodeAnswers, row: int, usage: DeviceUsage, steps: int
@@ -464,8 +464,8 @@ class DevicesFilter:
 
         It is empty too for a pod that cannot use its claims, such as a nominated pod with a missing claim.
         """
-        known, found = self._known, list[Allocation]()
-        needs = [each for each in shape.devices if each.requests]
+        known, allocations = self._known, list[Allocation]()
+        needs = [need for need in shape.devices if need.requests]
         claims = []
         if needs:
             unallocated = known.unallocated(pod_row)
@@ -478,18 +478,20 @@ class DevicesFilter:
             claims.append((made, extended_claim_need(shape.namespace, extended)))
         if not claims:
             return ()
-        open_needs = tuple(need for each, need in claims if known.assumed(each.claim) is None)
+        open_needs = tuple(need for claim, need in claims if known.assumed(claim.claim) is None)
         if open_needs:
             answers = self._fresh(open_needs, np.zeros(0, np.intp))
             outer, self.deadline = self.deadline, NEVER
             # A move cannot fail.
             with contextlib.suppress(AllocationError):
-                found = self._allocate(answers, node_row, self._known.usage, NODE_STEPS) or []
+                allocations = self._allocate(answers, node_row, self._known.usage, NODE_STEPS) or []
             self.deadline = outer
-            if not found:
+            if not allocations:
                 return ()
-        left = iter(found)
-        return tuple(each._replace(allocation=known.assumed(each.claim) or next(left)) for each, _ in claims)
+        left = iter(allocations)
+        return tuple(
+            claim._replace(allocation=known.assumed(claim.claim) or next(left)) for claim, _ in claims
+        )
 
     def _moved_many(self, pod_rows: Rows, shape_ids: Int32s, node_rows: Int32s, sign: int) -> None:
         if not self._known.any_users:
@@ -505,6 +507,6 @@ def _marked(at: int) -> str:
 
 def _with_claim_names(reason: str, needs: tuple[ClaimNeed, ...]) -> str:
     """Return a reason with the names of the claims in place of their marks."""
-    for at, each in enumerate(needs) if _MARK in reason else ():
-        reason = reason.replace(_marked(at), "/".join(each.claim) if each.claim is not None else _OWN)
+    for at, need in enumerate(needs) if _MARK in reason else ():
+        reason = reason.replace(_marked(at), "/".join(need.claim) if need.claim is not None else _OWN)
     return reason

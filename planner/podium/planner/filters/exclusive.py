@@ -72,9 +72,9 @@ class ExclusiveUseFilter(ABC):
         """Return the counters of the pods that use a thing in conflict with one of the shape."""
         return [
             counter
-            for wanted in self._wanted(shape)
-            for held, counter in self._taken.candidates([_mark(wanted)])
-            if _in_conflict(wanted, held)
+            for thing in self._wanted(shape)
+            for held, counter in self._taken.candidates([_mark(thing)])
+            if _in_conflict(thing, held)
         ]
 
     @abstractmethod
@@ -132,9 +132,9 @@ def used_claims(shape: Shape) -> list[UsedClaim]:
     return [UsedClaim(shape.namespace, claim) for claim in shape.exclusive_claims]
 
 
-def conflict_on_node(one: Shape, other: Shape) -> bool:
+def conflict_on_node(first: Shape, second: Shape) -> bool:
     """Return whether pods of two shapes cannot be on one node because of their host ports or disks."""
-    return any(_in_conflict(thing, held) for thing in _on_node(one) for held in _on_node(other))
+    return any(_in_conflict(thing, held) for thing in _on_node(first) for held in _on_node(second))
 
 
 def _in_conflict(first: Thing, second: Thing) -> bool:

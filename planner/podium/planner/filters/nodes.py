@@ -232,7 +232,7 @@ class TaintTolerationFilter(StaticFilter):
         tolerations, columns = shape.tolerations + self._always, self._snapshot.columns
         # A cordoned node also has a taint that says so.
         ids = columns.taints.rows[nodes & ~self.mask(shape) & ~self._snapshot.unschedulable]
-        number_of = dict(zip(*(each.tolist() for each in np.unique(ids, return_counts=True)), strict=True))
+        number_of = dict(zip(*(array.tolist() for array in np.unique(ids, return_counts=True)), strict=True))
         tainted = Counter[Taint]()
         for taints, set_id in columns.taints.ids.of.items():
             for taint in dict.fromkeys(untolerated(tolerations, taints)) if set_id in number_of else ():
@@ -365,7 +365,7 @@ def _named(shape: Shape) -> set[str] | None:
     """Return the nodes that a required affinity names, None if a term names none."""
     names: set[str] = set()
     for term in shape.node_required or ():
-        meant = [set(each.values) for each in term.fields if each.operator == "In"]
+        meant = [set(field.values) for field in term.fields if field.operator == "In"]
         if not meant:
             return None
         names |= set.intersection(*meant)

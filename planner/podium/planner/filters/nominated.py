@@ -54,7 +54,7 @@ class NominatedPods:
         for row in self._rows.tolist():
             shape_id, node = snapshot.shape.item(row), snapshot.node.item(row)
             if shape_id not in meant:
-                meant[shape_id] = all(each.match(snapshot.shapes[shape_id]) for each in pods)
+                meant[shape_id] = all(selection.match(snapshot.shapes[shape_id]) for selection in pods)
             stays = counter.terminating or not snapshot.terminating.item(row)
             if meant[shape_id] and stays and node >= 0 and column.item(node) >= 0:
                 counts[column.item(node)] += 1

@@ -116,7 +116,7 @@ class PodAffinityFilter:
         # A key that no node has refuses every node by itself.
         keys = next(({key: None} for key in keys if not self._snapshot.columns.has(key)), keys)
         domains = tuple(TopologyCounter(key, topology_counter(self._asked, pods, key)) for key in keys)
-        return _AffinityCounters(pods, domains, all(each.match(shape) for each in pods))
+        return _AffinityCounters(pods, domains, all(selection.match(shape) for selection in pods))
 
 
 class _AntiAffinityFilter:
@@ -213,7 +213,7 @@ def selected_pods(term: PodTerm, namespaces: Namespaces) -> PodSelection:
         return PodSelection(term.namespaces, term.selector)
     if not selector.requirements:
         return PodSelection(None, term.selector)
-    chosen = {name for name, each in namespaces.items() if selector.matches(labels_of(each))}
+    chosen = {name for name, namespace in namespaces.items() if selector.matches(labels_of(namespace))}
     return PodSelection(term.namespaces | chosen, term.selector)
 
 

@@ -42,7 +42,7 @@ class Refusals(NamedTuple):
         """A sentence that names the claims without a volume, empty if there are none."""
         if not self.claims:
             return ""
-        (first, nodes), *others = sorted(self.claims, key=lambda each: -each[1])
+        (first, nodes), *others = sorted(self.claims, key=lambda pair: -pair[1])
         more = f", and {count(len(others), 'other claim')} on some" if others else ""
         return f"Claim {first} finds no volume on {count(nodes, 'node')}{more}."
 

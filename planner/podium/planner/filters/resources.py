@@ -73,8 +73,8 @@ class ResourcesFilter:
         nowhere = [name for name in short if not most[name]]
         if nowhere:
             return f"{some(nowhere)}: no node that suits the pod has any"
-        what = some(short) or "its requests together"
-        return f"{what}: no node that suits the pod has enough, even without other pods"
+        subject = some(short) or "its requests together"
+        return f"{subject}: no node that suits the pod has enough, even without other pods"
 
     def fits_at(self, shape: Shape) -> Callable[[int], bool]:
         """Return a function that checks the room of one row; valid until a new node or resource comes."""

@@ -83,9 +83,16 @@ class SpreadCounters:
     """The counters of constraints, shared by all shapes that see the same nodes in the same way."""
 
     def __init__(
-        self, asked: SelectorCounters, affinity: NodeAffinityFilter, taints: TaintTolerationFilter
+        self,
+        asked: SelectorCounters,
+        affinity: NodeAffinityFilter,
+        taints: TaintTolerationFilter,
+        *,
+        empty_selector: bool,
     ) -> None:
+        """`empty_selector` says that an empty selector selects all pods of the namespace, else none."""
         self._snapshot = asked.snapshot
+        self._empty_selector = empty_selector
         self._asked = asked
         self._affinity = affinity
         self._taints = taints
@@ -98,7 +105,7 @@ class SpreadCounters:
         """
         constraint = constraints[which]
         key = constraint.topology_key
-        keys = tuple(sorted({each.topology_key for each in constraints}))
+        keys = tuple(sorted({constraint.topology_key for constraint in constraints}))
         view = (
             key,
             keys,
@@ -111,8 +118,15 @@ class SpreadCounters:
 
         domains = Domains(column, lambda: self._snapshot.columns.values(key).size)
         return self._asked.counter_for(
-            CountQuery((counted_by(shape, constraint),), view), lambda: SpreadCounter(domains)
+            CountQuery((self.counted_by(shape, constraint),), view), lambda: SpreadCounter(domains)
         )
+
+    def counted_by(self, shape: Shape, constraint: SpreadConstraint) -> PodSelection:
+        """Return the pods that a constraint of a shape counts."""
+        selector = constraint.selector
+        if selector is not None:
+            selector = selector.counting(empty=self._empty_selector)
+        return PodSelection(frozenset((shape.namespace,)), selector)
 
     def _admitted(self, shape: Shape, constraint: SpreadConstraint, keys: tuple[str, ...]) -> Int32s:
         """Return the domains of the nodes that count, -1 for the others."""
@@ -144,15 +158,9 @@ class SpreadLimit(NamedTuple):
 class TopologySpreadFilter:
     """The skew of every constraint."""
 
-    def __init__(
-        self,
-        asked: SelectorCounters,
-        affinity: NodeAffinityFilter,
-        taints: TaintTolerationFilter,
-        nominated: NominatedPods,
-    ) -> None:
+    def __init__(self, asked: SelectorCounters, counters: SpreadCounters, nominated: NominatedPods) -> None:
         self._snapshot = asked.snapshot
-        self._counters = SpreadCounters(asked, affinity, taints)
+        self._counters = counters
         self._plans = PerShape(asked, self._limits)
         self._nominated = nominated
 
@@ -194,24 +202,17 @@ class TopologySpreadFilter:
 
     def _limits(self, shape: Shape) -> list[SpreadLimit]:
         # Pods on a node that lacks one of the keys do not count. With a key that no node has, no pods count.
-        if not all(self._snapshot.columns.has(each.topology_key) for each in shape.spread):
+        if not all(self._snapshot.columns.has(constraint.topology_key) for constraint in shape.spread):
             return []
         labels = dict(shape.labels)
         limits = []
-        for which, each in enumerate(shape.spread):
-            itself = each.selector is not None and each.selector.matches(labels)
+        for which, constraint in enumerate(shape.spread):
+            itself = constraint.selector is not None and constraint.selector.matches(labels)
             counter = self._counters.counter(shape, shape.spread, which)
-            spare = each.max_skew - itself
-            pods = counted_by(shape, each)
-            limits.append(SpreadLimit(each.topology_key, pods, counter, spare, each.min_domains))
+            spare = constraint.max_skew - itself
+            pods = self._counters.counted_by(shape, constraint)
+            limits.append(SpreadLimit(constraint.topology_key, pods, counter, spare, constraint.min_domains))
         return limits
-
-
-def counted_by(shape: Shape, constraint: SpreadConstraint) -> PodSelection:
-    """Return the pods that a constraint of a shape counts: none for a selector that selects everything."""
-    selector = constraint.selector
-    empty = selector is None or not selector.requirements
-    return PodSelection(frozenset((shape.namespace,)), None if empty else selector)
 
 
 class TopologyLabelsFilter(StaticFilter):
@@ -222,12 +223,12 @@ class TopologyLabelsFilter(StaticFilter):
 
     def unmet(self, shape: Shape, nodes: Bools) -> str:
         """Return the topology keys that some nodes lack."""
-        keys = dict.fromkeys(each.topology_key for each in shape.spread)
+        keys = dict.fromkeys(constraint.topology_key for constraint in shape.spread)
         term = NodeRequirement(tuple(Requirement(key, "Exists") for key in keys))
         return f"{unmet_terms(self._snapshot, nodes, (term,))} (for a topology spread constraint)"
 
     def _feasible(self, shape: Shape) -> Bools:
         labelled = np.ones(len(self._snapshot.alive), np.bool_)
-        for each in shape.spread:
-            labelled &= self._snapshot.columns.column(each.topology_key) >= 0
+        for constraint in shape.spread:
+            labelled &= self._snapshot.columns.column(constraint.topology_key) >= 0
         return labelled

@@ -84,14 +84,14 @@ def all_terms(snapshot: Snapshot, alternatives: Iterable[Iterable[NodeRequiremen
     return passes
 
 
-def share(number: int, nodes: Bools, one: str, several: str) -> str:
+def share(number: int, nodes: Bools, singular: str, plural: str) -> str:
     """Return how many of some nodes (rows) do what the verbs say: `no node has`, `2 of 4 nodes have`."""
     total = int(nodes.sum())
     if not number:
-        return f"no node {one}"
+        return f"no node {singular}"
     if number == total:
-        return f"the only node {one}" if total == 1 else f"all {total:,} nodes {several}"
-    return f"{number:,} of {count(total, 'node')} {one if number == 1 else several}"
+        return f"the only node {singular}" if total == 1 else f"all {total:,} nodes {plural}"
+    return f"{number:,} of {count(total, 'node')} {singular if number == 1 else plural}"
 
 
 def unmet_terms(snapshot: Snapshot, nodes: Bools, terms: Sequence[NodeRequirement]) -> str:

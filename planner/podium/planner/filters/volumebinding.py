@@ -44,10 +44,10 @@ class VolumeBindingFilter:
     def short(self, shape: Shape) -> dict[str, Bools]:
         """Return the refused node rows by reason, in kube-scheduler's order; a row may have several."""
         reached = self.affinity.mask(shape)
-        found = {self.affinity.REASON: ~reached}
+        refused = {self.affinity.REASON: ~reached}
         if shape.delayed:
-            found.update(self._find(shape).refused_rows())
-        return {**found, self.missing.REASON: reached & ~self.missing.mask(shape)}
+            refused.update(self._find(shape).refused_rows())
+        return {**refused, self.missing.REASON: reached & ~self.missing.mask(shape)}
 
     def reasons(self, shape: Shape, row: int) -> tuple[str, ...]:
         """Return the reasons against a node row; empty if it passes."""
@@ -103,9 +103,9 @@ class VolumeBindingFilter:
         # A pod that the server has bound counts on what its claims say.
         if shape_id not in snapshot.delayed_shapes or snapshot.home.item(pod_row) == node_row:
             return
-        found = self._find(snapshot.shapes[shape_id])
-        if found.feasible.item(node_row):
-            plan = self._plans[pod_row] = found.plan(snapshot.node_name(node_row))
+        volumes = self._find(snapshot.shapes[shape_id])
+        if volumes.feasible.item(node_row):
+            plan = self._plans[pod_row] = volumes.plan(snapshot.node_name(node_row))
             snapshot.delayed.ledger.assume(plan)
 
     def _moved_many(self, pod_rows: Rows, shape_ids: Int32s, node_rows: Int32s, sign: int) -> None:

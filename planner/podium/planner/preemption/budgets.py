@@ -3,13 +3,13 @@
 A plan charges every potential victim to its budgets, the most important first, so that the least important
 exceed them (filterPodsWithPDBViolation of kube-scheduler). This is asked for all nodes and units of a
 cluster. So the budgets that count a pod are computed once for each shape, and charging is arithmetic on
-arrays. As upstream: a budget without a selector, with an empty one or one that does not parse counts no pod.
-A pod without labels is in no budget. A pod that the eviction API is working on (status.disruptedPods) is not
-charged again. A budget without a status allows nothing.
+arrays. As upstream: a budget without a selector, or with one that does not parse, counts no pod. A budget
+with an empty selector counts all pods of its namespace, as the eviction API does. kube-scheduler up to 1.37
+counts none there, and no pod without labels. A pod that the eviction API is working on (status.disruptedPods)
+is not charged again. A budget without a status allows nothing.
 """
 
 from collections.abc import Iterator
-from enum import Enum, auto
 from typing import NamedTuple
 
 import numpy as np
@@ -20,20 +20,10 @@ from podium.cluster.reader import Name
 from podium.planner.arrays import Bools, Int32s, Int64s, Rows, grown
 from podium.planner.deadline import NEVER, Deadline
 from podium.planner.preemption.budgetsets import BudgetSets, TrackedBudget, ranges
-from podium.planner.preemption.intents import PendingDisruptions
+from podium.planner.preemption.inflight import PendingDisruptions
 from podium.planner.preemption.units import Units
+from podium.planner.semantics import Charge
 from podium.planner.snapshot import Problem, Snapshot
-
-
-class Charge(Enum):
-    """The point at which charging stops after a budget is exceeded."""
-
-    # Every pod charges all its budgets: the spec, and a lone pod's preemption in 1.36.
-    EVERY = auto()
-    # A pod that overdrew one budget charges none after it, in order of name: 1.37.
-    POD_STOPS = auto()
-    # The rest of its unit charges none either: a group's preemption in 1.36.
-    UNIT_STOPS = auto()
 
 
 class _Charges(NamedTuple):
@@ -50,8 +40,14 @@ class BudgetIndex(BudgetSets):
     automatically, and budgets through `apply`. `disruptions` counts disruptions that no status shows yet.
     """
 
-    def __init__(self, snapshot: Snapshot, disruptions: PendingDisruptions | None = None) -> None:
-        super().__init__(snapshot)
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        disruptions: PendingDisruptions | None = None,
+        *,
+        empty_selector: bool = True,
+    ) -> None:
+        super().__init__(snapshot, empty_selector=empty_selector)
         self._pending = disruptions or PendingDisruptions()
         self._pending_at = 0
         self._ids: dict[Name, int] = {}
@@ -91,16 +87,16 @@ class BudgetIndex(BudgetSets):
     def charges(self, pod_rows: Rows) -> dict[Name, int]:
         """Return how many of these pods would be charged to each budget, by name."""
         budgets, counts = np.unique(self._charges(pod_rows).budgets, return_counts=True)
-        names = (self.names[each] for each in budgets.tolist())
+        names = (self.names[budget_id] for budget_id in budgets.tolist())
         return dict(sorted(zip(names, counts.tolist(), strict=True)))
 
     def of_each(self, pod_rows: Rows) -> list[list[Name]]:
         """Return the budgets that each of these pods would be charged to."""
         charges = self._charges(pod_rows)
-        found: list[list[Name]] = [[] for _ in pod_rows]
+        names: list[list[Name]] = [[] for _ in pod_rows]
         for position, budget_id in zip(charges.positions.tolist(), charges.budgets.tolist(), strict=True):
-            found[position].append(self.names[budget_id])
-        return found
+            names[position].append(self.names[budget_id])
+        return names
 
     def charged(self, pod_rows: Rows) -> Bools:
         """Return for each pod whether any budget counts it."""
@@ -291,8 +287,8 @@ class BudgetIndex(BudgetSets):
         if self._disrupted:
             height = len(self.names)
             find = self._snapshot.pod_row.get
-            pairs = ((find(pod), each) for each, pods in self._disrupted.items() for pod in pods)
-            excused = [row * height + each for row, each in pairs if row is not None]
+            pairs = ((find(pod), budget_id) for budget_id, pods in self._disrupted.items() for pod in pods)
+            excused = [row * height + budget_id for row, budget_id in pairs if row is not None]
             charged = ~np.isin(pod_rows[positions] * height + budgets, excused)
             positions, budgets = positions[charged], budgets[charged]
         return _Charges(positions, budgets)
@@ -318,8 +314,8 @@ class BudgetIndex(BudgetSets):
         over: list[int] = []
         stopped = -1
         stops = units[charges.positions] if charge is Charge.UNIT_STOPS else charges.positions
-        each = zip(charges.positions.tolist(), charges.budgets.tolist(), stops.tolist(), strict=True)
-        for position, budget_id, until in each:
+        charged = zip(charges.positions.tolist(), charges.budgets.tolist(), stops.tolist(), strict=True)
+        for position, budget_id, until in charged:
             deadline.enforce()
             if until == stopped:
                 continue

@@ -74,13 +74,13 @@ class NamespaceBudgets:
 
 
 def parsed(given: LabelSelector | None) -> tuple[Selector | None, str | None]:
-    """Return the parsed selector, None if it counts no pod, and an error message if it is wrong."""
+    """Return the parsed selector, None if it is wrong or absent, and an error message if it is wrong."""
     written = given.matchExpressions or () if given is not None else ()
-    if sum(1 + len(each.values or ()) for each in written) > MOST_VALUES:
+    if sum(1 + len(expression.values or ()) for expression in written) > MOST_VALUES:
         return None, f"it has more than {MOST_VALUES:,} keys and values"
     unreadable: dict[str, None] = {}
     selector = selector_of(given, unreadable)
-    if selector is None or not selector.requirements:
+    if selector is None:
         return None, None
     wrong = next(_selector_errors(selector), None)
     return (None, wrong) if wrong is not None else (selector, None)
@@ -102,8 +102,10 @@ def _selector_errors(selector: Selector) -> Iterator[str]:
 class BudgetSets:
     """The sets of budgets that count pods, by number; `names` gives namespace and name of a budget by id."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, *, empty_selector: bool = True) -> None:
+        """`empty_selector`: an empty selector counts all pods, and others count pods without labels."""
         self.names: list[Name] = []
+        self._empty_selector = empty_selector
         self._snapshot = snapshot
         self._budgets: dict[int, TrackedBudget] = {}
         self._namespaces: dict[str, NamespaceBudgets] = {}
@@ -123,6 +125,8 @@ class BudgetSets:
     ) -> None:
         """Register a budget with its namespace, so that the pods it counts find it."""
         selector, wrong = parsed(given)
+        if selector is not None:
+            selector = selector.counting(empty=self._empty_selector)
         self._budgets[budget_id] = TrackedBudget(budget, selector, wrong)
         if selector is not None:
             self._snapshot.labels.hold((selector,))
@@ -148,7 +152,9 @@ class BudgetSets:
             self._set_of = grown(self._set_of, size)
             self._shape_of = grown(self._shape_of, size, NO_SHAPE)
         if self._stale:
-            shapes = [each for each, shape in snapshot.shapes.items() if shape.namespace in self._stale]
+            shapes = [
+                shape_id for shape_id, shape in snapshot.shapes.items() if shape.namespace in self._stale
+            ]
             self._shape_of[np.isin(self._shape_of, shapes)] = NO_SHAPE
             self._stale.clear()
         if len(self._flat) > _MOST_ENTRIES:
@@ -159,7 +165,7 @@ class BudgetSets:
         if unknown.any():
             rows, shape_ids = pod_rows[unknown], shape_ids[unknown]
             distinct, which = np.unique(shape_ids, return_inverse=True)
-            sets = [self._set(self._match(snapshot.shapes[each])) for each in distinct.tolist()]
+            sets = [self._set(self._match(snapshot.shapes[shape_id])) for shape_id in distinct.tolist()]
             self._set_of[rows] = np.array(sets, np.int32)[which]
             self._shape_of[rows] = shape_ids
             self._lay_out()
@@ -167,15 +173,15 @@ class BudgetSets:
     def _match(self, shape: Shape) -> tuple[int, ...]:
         """Return the budgets that count pods of a shape, by name."""
         namespace = self._namespaces.get(shape.namespace)
-        if namespace is None or not shape.labelled:
+        if namespace is None or not (shape.labelled or self._empty_selector):
             return ()
         labels = dict(shape.labels)
-        found = []
+        budget_ids = []
         for budget_id in namespace.candidates(shape):
             selector = self._budgets[budget_id].selector
             if selector is not None and selector.matches(labels):
-                found.append(budget_id)
-        return tuple(found)
+                budget_ids.append(budget_id)
+        return tuple(budget_ids)
 
     def _set(self, budgets: tuple[int, ...]) -> int:
         return self._sets.setdefault(budgets, len(self._sets))
@@ -186,7 +192,7 @@ class BudgetSets:
             return
         self._sizes = np.fromiter(map(len, self._sets), np.intp, len(self._sets))
         self._begins = np.cumsum(self._sizes) - self._sizes
-        self._flat = np.array([each for budgets in self._sets for each in budgets], np.intp)
+        self._flat = np.array([budget_id for budgets in self._sets for budget_id in budgets], np.intp)
 
 
 def ranges(begins: Rows, sizes: Rows) -> Rows:

@@ -88,7 +88,7 @@ class OneKindCapacity:
         asked = [at for at, amount in enumerate(kind.amounts) if amount]
         self._asked = [(at, kind.amounts[at]) for at in asked]
         self._open = kind.nodes.tolist()
-        self._free = [list(each) for each in zip(*(one.tolist() for one in free), strict=True)]
+        self._free = [list(amounts) for amounts in zip(*(column.tolist() for column in free), strict=True)]
         self._slots = [self._count(node) for node in range(len(self._free))]
         self._pods = sum(self._slots)
 
@@ -204,8 +204,8 @@ class MixedCapacity:
 
     def packing(self) -> list[tuple[PodKind, Int64s]]:
         """Return how many pods of each kind go to each node, in the order that places the most."""
-        found = [list(packed(self._free, order)) for order in self._orders]
-        return max(found, key=lambda each: sum(int(taken.sum()) for _, taken in each))
+        packings = [list(packed(self._free, order)) for order in self._orders]
+        return max(packings, key=lambda packing: sum(int(taken.sum()) for _, taken in packing))
 
 
 def slots(free: Sequence[Int64s] | Int64s, kind: PodKind) -> Int64s:
@@ -223,7 +223,7 @@ def packed(free: Int64s, order: Sequence[PodKind]) -> Iterator[tuple[PodKind, In
     for at, kind in enumerate(order):
         most = slots(left, kind)
         # Among equally tight nodes, first those of least use to the kinds to come.
-        later = sum((slots(left, each) for each in order[at + 1 :]), np.zeros_like(most))
+        later = sum((slots(left, coming) for coming in order[at + 1 :]), np.zeros_like(most))
         tightest = np.lexsort((later, np.where(most > 0, most, np.iinfo(np.int64).max)))
         before = np.cumsum(most[tightest]) - most[tightest]
         taken = np.zeros(len(most), np.int64)
@@ -243,7 +243,7 @@ def _orders(kinds: list[PodKind], largest: Int64s) -> Iterator[list[PodKind]]:
     yield largest_first
     if len(kinds) <= _ALL_ORDERS:
         for order in permutations(largest_first):
-            if any(one is not other for one, other in zip(order, largest_first, strict=True)):
+            if any(first is not second for first, second in zip(order, largest_first, strict=True)):
                 yield list(order)
 
 
@@ -294,7 +294,7 @@ def asked(chain: Chain, shape: Shape) -> Shape:
     """Return the part of a shape that decides where it fits; volumes that differ in name are alike."""
     if chain.resources_only(shape):
         return shape._replace(labels=(), scored=(0, 0), attachments=())
-    claims = tuple(each._replace(key=("", ""), uid="") for each in shape.delayed)
+    claims = tuple(claim._replace(key=("", ""), uid="") for claim in shape.delayed)
     return shape._replace(delayed=claims, attachments=())
 
 
@@ -307,7 +307,7 @@ def kinds_of(chain: Chain, rows: Sequence[int], needed: int, within: Bools | Non
         by_shape.setdefault(asked(chain, shape), []).append(row)
     if len(by_shape) > MOST_KINDS:
         return None
-    masks = [chain.static(snapshot.shape_at(each[0])) for each in by_shape.values()]
+    masks = [chain.static(snapshot.shape_at(alike[0])) for alike in by_shape.values()]
     if within is not None:
         masks = [mask & within for mask in masks]
     # By name, because a search takes the first of equal nodes.
@@ -329,14 +329,14 @@ def kinds_of(chain: Chain, rows: Sequence[int], needed: int, within: Bools | Non
 
 def place_packed(chain: Chain, rows: Sequence[int], needed: int, deadline: Deadline) -> dict[int, int]:
     """Pack pods of several kinds, and assume those that every filter accepts; return node rows by pod row."""
-    found = kinds_of(chain, rows, needed, None)
+    pods = kinds_of(chain, rows, needed, None)
     placed: dict[int, int] = {}
-    if found is None or len(found.kinds) < 2:
+    if pods is None or len(pods.kinds) < 2:
         return placed
     snapshot = chain.snapshot
-    left = {id(kind): list(rows_of_kind) for kind, rows_of_kind in zip(found.kinds, found.rows, strict=True)}
-    for kind, taken in MixedCapacity(found.free(snapshot), found.kinds).packing():
-        for at in np.repeat(found.nodes, taken).tolist():
+    left = {id(kind): list(rows_of_kind) for kind, rows_of_kind in zip(pods.kinds, pods.rows, strict=True)}
+    for kind, taken in MixedCapacity(pods.free(snapshot), pods.kinds).packing():
+        for at in np.repeat(pods.nodes, taken).tolist():
             deadline.enforce()
             row = left[id(kind)].pop(0)
             if chain.fits(snapshot.shape_at(row), at):

@@ -16,14 +16,14 @@ import numpy as np
 
 from podium.planner.arrays import Bools, Int64s, Rows
 from podium.planner.placement import Placer
-from podium.planner.preemption.budgets import BudgetIndex, Charge
+from podium.planner.preemption.budgets import BudgetIndex
 from podium.planner.preemption.domain import SHIFT, DomainPlan, DomainPlanner, Score
 from podium.planner.preemption.harm import Harm
 from podium.planner.preemption.nodes import NOT_ENOUGH, NodeTable, VictimLists, VictimSums
 from podium.planner.preemption.target import PreemptorPods
 from podium.planner.preemption.topology import CLUSTER, Domain
 from podium.planner.preemption.unitarrays import NO_UNIT
-from podium.planner.semantics import Semantics
+from podium.planner.semantics import Charge, Semantics
 from podium.planner.shapes import Shape
 
 # The number of equal plans that are compared by the pods that their victims would preempt in turn.
@@ -38,7 +38,7 @@ class Chosen(NamedTuple):
     `then` are the node rows that equal pods get next, one each, while no other node changes.
     """
 
-    found: DomainPlan
+    plan: DomainPlan
     ties: tuple[str, ...]
     then: tuple[int, ...] = ()
 
@@ -83,8 +83,8 @@ class Chooser:
 
     def in_cluster(self) -> Chosen | None:
         """Return the plan on all nodes, for several pods; None if there is none."""
-        found = self.planner.in_cluster()
-        return None if found is None else Chosen(found, (CLUSTER.name,))
+        plan = self.planner.in_cluster()
+        return None if plan is None else Chosen(plan, (CLUSTER.name,))
 
     def best_node(self) -> Chosen | None:
         """Return the cheapest plan on a node for the pod; None if preemption helps on no node."""
@@ -107,14 +107,14 @@ class Chooser:
         Only room may refuse such pods. The result is None if all nodes have to be compared again. That is so
         if the node of `before` may hold both pods, or if the next plan has another cost.
         """
-        node = before.found.domain.node
+        node = before.plan.domain.node
         if node is None or not before.then or self._may_hold_two(node):
             return None
         row, *then = before.then
-        found = self.planner.plan(self._domain(row), self._leads_on(row), only_room=True)
-        if found is None or found.cost != before.found.cost:
+        plan = self.planner.plan(self._domain(row), self._leads_on(row), only_room=True)
+        if plan is None or plan.cost != before.plan.cost:
             return None
-        return Chosen(found, before.ties[1:], tuple(then))
+        return Chosen(plan, before.ties[1:], tuple(then))
 
     def _may_hold_two(self, node: int) -> bool:
         """Return whether two such preemptors fit on a node without its potential victims and leaving pods."""
@@ -147,14 +147,14 @@ class Chooser:
         doubtful: list[int] = []
         exact = accepted & (level != NOT_ENOUGH)
         if self._budgets.names and exact.any():
-            found = self._without_violating(sums, level, exact)
-            if not (found.exact & (found.level == level[exact].min())).any():
+            sparing = self._without_violating(sums, level, exact)
+            if not (sparing.exact & (sparing.level == level[exact].min())).any():
                 # If budgets matter on all nodes of the lowest priority, the other nodes count too.
                 sums.excluded = None
                 bound = sums.levels(candidates)
-                found = self._without_violating(sums, bound, accepted & (bound != NOT_ENOUGH))
-            doubtful = self._doubtful(sums, bound, found.level)
-            level, violations, exact = found
+                sparing = self._without_violating(sums, bound, accepted & (bound != NOT_ENOUGH))
+            doubtful = self._doubtful(sums, bound, sparing.level)
+            level, violations, exact = sparing
         best, equal, planned = self._cheapest_by_sums(sums, level, exact)
         for row in doubtful:
             best, equal, planned = self._better(row, best, equal, planned)
@@ -297,7 +297,7 @@ class Chooser:
         met = np.zeros(int(ids.max()) - first + 1, np.bool_)
         met[ids - first] = True
         shapes = self._snapshot.shapes
-        return [shapes[first + each] for each in np.flatnonzero(met).tolist()]
+        return [shapes[first + offset] for offset in np.flatnonzero(met).tolist()]
 
     def _may_violate(self, sums: VictimSums, nodes: Bools) -> Bools:
         """Return on which of these nodes a budget may be violated.
@@ -320,9 +320,9 @@ class Chooser:
         return risky
 
     def _priorities_agree(self) -> bool:
-        """Return whether costs and units use the same priorities; they may differ in kube-scheduler 1.37."""
+        """Return whether costs and units use the same priorities; kube-scheduler's may differ."""
         units = self.units
-        if units.rule.protects or not units.rule.member_priority:
+        if units.rule.protects or not units.rule.grouped:
             return True
         rows = np.flatnonzero(units.lead != NO_UNIT)
         return bool((units.priority[units.lead[rows]] == self._snapshot.priority[rows]).all())
@@ -361,7 +361,7 @@ class Chooser:
                 best, least = plan, pods
         return best
 
-    def _preempted_in_turn(self, found: DomainPlan, most: int) -> int:
+    def _preempted_in_turn(self, plan: DomainPlan, most: int) -> int:
         """Return how many pods the recreated victims would preempt, one preemption deep.
 
         It counts up to `most`, because a plan with as many is no better.
@@ -369,10 +369,10 @@ class Chooser:
         units, snapshot = self.units, self._snapshot
         pods = 0
         with snapshot.trial():
-            snapshot.remove_many(units.all_members(found.victims))
-            for row, node in found.placed.items():
+            snapshot.remove_many(units.all_members(plan.victims))
+            for row, node in plan.placed.items():
                 snapshot.assume(row, node)
-            for lead in found.victims.tolist():
+            for lead in plan.victims.tolist():
                 self._deadline.enforce()
                 if pods >= most:
                     break
@@ -399,5 +399,5 @@ class Chooser:
         """Return the cost of the cheapest plan without making it; None if there is no plan."""
         if self.planner.dry_run.preemptor.group:
             chosen = self.in_cluster()
-            return None if chosen is None else chosen.found.cost
+            return None if chosen is None else chosen.plan.cost
         return self._compare_nodes()[0]

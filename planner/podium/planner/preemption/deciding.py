@@ -37,8 +37,8 @@ from podium.planner.preemption.decision import (
 )
 from podium.planner.preemption.domain import DomainPlan
 from podium.planner.preemption.domainchoice import DomainChooser
-from podium.planner.preemption.domainsearch import DomainSearch
-from podium.planner.preemption.intents import is_preempted
+from podium.planner.preemption.domainsearch import DomainSearch, Located
+from podium.planner.preemption.inflight import is_preempted
 from podium.planner.preemption.outcome import Outcome
 from podium.planner.preemption.planningstate import PlanningState
 from podium.planner.preemption.target import PlacementTarget, PreemptorPods
@@ -94,31 +94,31 @@ class Decider:
         self._semantics = engine.settings.semantics
         self._targets = TargetPlacer(engine.placer, self._semantics, deadline, only)
 
-    def decide(self, found: PlacementTarget, *, known_not_to_fit: bool = False) -> Decision:
+    def decide(self, target: PlacementTarget, *, known_not_to_fit: bool = False) -> Decision:
         """Return the decision for pods that are placed together; `known_not_to_fit`: a cached fact.
 
         Under `kep` it is for all desired pods if these can be placed, else for the needed ones.
         """
-        if self._semantics is Semantics.KEP and found.desired > found.needed:
+        if self._semantics is Semantics.KEP and target.desired > target.needed:
             with self._snapshot.trial():
-                decision = self._decide(found.whole)
+                decision = self._decide(target.whole)
             if decision.outcome in _PLACED:
-                return decision._replace(target=found)
-        return self._decide(found, known_not_to_fit=known_not_to_fit)
+                return decision._replace(target=target)
+        return self._decide(target, known_not_to_fit=known_not_to_fit)
 
-    def domains(self, found: PlacementTarget, placed: Collection[int]) -> list[DomainRoom]:
+    def domains(self, target: PlacementTarget, placed: Collection[int]) -> list[DomainRoom]:
         """Return the topology domains for a group and their room, those that are used most first.
 
         `placed` are the node rows that were chosen.
         """
-        level = self._targets.search(found).levels[0]
+        level = self._targets.search(target).levels[0]
         topology, snapshot = level.topology, self._snapshot
         if topology is None:
             return []
         order, free = level.by_packing(), level.room()
         with snapshot.trial():
             snapshot.remove_many(self._leaving())
-            planner = self._chooser(found).planner
+            planner = self._chooser(target).planner
             planner.dry_run.remove(np.flatnonzero(planner.potential))
             most = level.room()
         used = set(topology.counts(np.array(list(placed), np.intp)))
@@ -132,37 +132,37 @@ class Decider:
             for number in order
         ]
 
-    def decide_alike(self, found: PlacementTarget) -> Decision:
+    def decide_alike(self, target: PlacementTarget) -> Decision:
         """Return the decision for the first of equal lone pods, and for all that it is the decision for.
 
         The rows of its target are these pods.
         """
         with self._snapshot.trial():
-            placed = self._place_alike(found)
+            placed = self._place_alike(target)
         if placed:
-            return Decision(Outcome.FITS, found._replace(rows=tuple(placed)), placed)
-        decision = self._decide(found._replace(rows=found.rows[:1]))
+            return Decision(Outcome.FITS, target._replace(rows=tuple(placed)), placed)
+        decision = self._decide(target._replace(rows=target.rows[:1]))
         if decision.chosen is not None:
-            return self._preempt_together(found, decision)
+            return self._preempt_together(target, decision)
         if decision.placed and decision.refusals is not None and self._semantics is Semantics.KEP:
             # The leaving pods are removed.
             with self._snapshot.trial():
-                placed = self._place_alike(found)
-            return self._without_victims(found._replace(rows=tuple(placed)), placed, decision.refusals)
+                placed = self._place_alike(target)
+            return self._without_victims(target._replace(rows=tuple(placed)), placed, decision.refusals)
         return decision
 
-    def _place_alike(self, found: PlacementTarget) -> dict[int, int]:
+    def _place_alike(self, target: PlacementTarget) -> dict[int, int]:
         """Place equal pods up to the first that does not fit."""
-        return self._placer.place_many(found.rows, enough=len(found.rows), deadline=self._deadline)
+        return self._placer.place_many(target.rows, enough=len(target.rows), deadline=self._deadline)
 
-    def _preempt_together(self, found: PlacementTarget, first: Decision) -> Decision:
+    def _preempt_together(self, target: PlacementTarget, first: Decision) -> Decision:
         """Return the preemption for as many equal lone pods as preemption makes room for.
 
         It is that for the `first` if more than room can refuse the pods, or strict budgets, and under the
         rules of kube-scheduler's releases.
         """
         settings = self._engine.settings
-        chooser = self._chooser(found)
+        chooser = self._chooser(target)
         dry_run = chooser.planner.dry_run
         if (
             not dry_run.monotone
@@ -172,34 +172,37 @@ class Decider:
             return first
         with self._snapshot.trial():
             dry_run.remove(np.flatnonzero(chooser.planner.potential))
-            number = min(dry_run.room(), len(found.rows))
-        found = found._replace(rows=found.rows[:number], needed=number)
-        chosen = self._chooser(found).in_cluster()
+            number = min(dry_run.room(), len(target.rows))
+        target = target._replace(rows=target.rows[:number], needed=number)
+        chosen = self._chooser(target).in_cluster()
         if chosen is None:
             return first
-        return first._replace(target=found, placed=chosen.found.placed, chosen=chosen)
+        return first._replace(target=target, placed=chosen.plan.placed, chosen=chosen)
 
-    def _chooser(self, found: PlacementTarget, nominated: Mapping[int, int] = {}) -> Chooser:
+    def _chooser(self, target: PlacementTarget, nominated: Mapping[int, int] = {}) -> Chooser:
         preemptor = PreemptorPods(
-            *(found.rows, found.needed, found.priority, self._as_group(found), nominated, found.slices),
-            tree=found if found.parts else None,
+            *(target.rows, target.needed, target.priority, self._as_group(target), nominated, target.slices),
+            tree=target if target.parts else None,
         )
         return self._engine.chooser(preemptor, self._now, self._deadline)
 
-    def _decide(self, found: PlacementTarget, *, known_not_to_fit: bool = False) -> Decision:
+    def _decide(self, target: PlacementTarget, *, known_not_to_fit: bool = False) -> Decision:
         released = self._semantics is not Semantics.KEP
-        search = self._targets.search(found)
-        error = search.error or self._error_of_parts(found)
+        search = self._targets.search(target)
+        error = search.error or self._error_of_parts(target)
         if error:
-            return Decision(Outcome.NOT_ELIGIBLE, found, {}, why=error)
-        nominated = self._nominated_nodes(found.rows)
+            return Decision(Outcome.NOT_ELIGIBLE, target, {}, why=error)
+        nominated = self._nominated_nodes(target.rows)
         # Under `kep` the pods may take a better node than the nominated one; kube-scheduler looks for none.
-        known = (None, self._targets.refusals(found.rows[0])) if known_not_to_fit else None
-        placed, refusals = known or self._targets.place(search, nominated if released else {})
+        if known_not_to_fit:
+            located = Located(CLUSTER, None, self._targets.refusals(target.rows[0]))
+        else:
+            located = self._targets.place(search, nominated if released else {})
+        placed, refusals = located.placed, located.refusals
         if placed is None and nominated and not released:
             placed = self._targets.place_nominated(search, nominated)
         if placed is not None:
-            return Decision(Outcome.FITS, found, placed)
+            return Decision(Outcome.FITS, target, placed, candidates=located.candidates)
         assert refusals is not None, "what finds no place is refused"
         leaving = self._leaving()
         if not released and len(leaving):
@@ -208,29 +211,34 @@ class Decider:
             if placed is None and nominated:
                 placed = self._targets.place_nominated(search, {})
             if placed is not None:
-                return self._without_victims(found, placed, refusals)
+                return self._without_victims(target, placed, refusals)
         if not released and (why := self._awaits(search)):
-            return self._ineligible(found, search, refusals, why)
-        if found.preemption_barred:
-            return self._ineligible(found, search, refusals, found.preemption_barred)
-        if released and self._waits_for_victims(found):
-            return self._decide_waiting(found, search, refusals)
-        chooser = self._chooser(found, nominated if released else {})
-        grouped = self._as_group(found)
+            return self._ineligible(target, search, refusals, why)
+        waits_first = self._as_group(target) and self._semantics.rules.waits_first
+        if target.preemption_barred and not waits_first:
+            return self._ineligible(target, search, refusals, target.preemption_barred)
+        if released and self._waits_for_victims(target):
+            return self._decide_waiting(target, search, refusals)
+        if target.preemption_barred:
+            return self._ineligible(target, search, refusals, target.preemption_barred)
+        chooser = self._chooser(target, nominated if released else {})
+        grouped = self._as_group(target)
         chosen = DomainChooser(chooser.planner, search).choose() if grouped else chooser.best_node()
         if chosen is None:
-            return self._does_not_fit(found, search, refusals, chooser)
+            return self._does_not_fit(target, search, refusals, chooser)
         # kube-scheduler nominates the members that it placed before it chose the victims, and no others.
         rest = self._targets.place_rest
-        placed = chosen.found.placed if released else rest(found, chosen.found, self._units)
-        if not len(chosen.found.victims):
+        placed = chosen.plan.placed if released else rest(target, chosen.plan, self._units)
+        if not len(chosen.plan.victims):
             # Pods of several shapes found a place in another order, without an eviction.
-            return self._without_victims(found, placed, refusals)
-        return Decision(Outcome.FITS_AFTER_PREEMPTION, found, placed, chosen, refusals=refusals)
+            return self._without_victims(target, placed, refusals)
+        decision = Decision(Outcome.FITS_AFTER_PREEMPTION, target, placed, chosen, refusals=refusals)
+        by_chance = grouped and self._semantics.rules.limits_domains and len(chosen.ties) > 1
+        return decision._replace(candidates=chosen.ties) if by_chance else decision
 
-    def _error_of_parts(self, found: PlacementTarget) -> str:
+    def _error_of_parts(self, target: PlacementTarget) -> str:
         """Return why kube-scheduler ends its cycle for a part of a tree, empty if it does not."""
-        errors = (self._targets.search(part).error or self._error_of_parts(part) for part in found.parts)
+        errors = (self._targets.search(part).error or self._error_of_parts(part) for part in target.parts)
         first = next(filter(None, errors), "")
         return f"composite pod group evaluation failed due to child error: {first}" if first else ""
 
@@ -241,14 +249,14 @@ class Decider:
             (DETACHING, chain.attach_limits.concerns, chain.attach_limits.once_detached),
             (RELEASING, chain.devices.concerns, snapshot.devices.once_released),
         ):
-            if any(concerns(snapshot.shape_at(row)) for row in search.found.rows):
+            if any(concerns(snapshot.shape_at(row)) for row in search.target.rows):
                 with without_gone() as some:
                     if some and self._targets.place_nominated(search, {}) is not None:
                         return why
         return ""
 
     def _without_victims(
-        self, found: PlacementTarget, placed: dict[int, int], refusals: Refusals
+        self, target: PlacementTarget, placed: dict[int, int], refusals: Refusals
     ) -> Decision:
         """Return the decision for a preemptor whose victims are already leaving."""
         snapshot = self._snapshot
@@ -257,56 +265,56 @@ class Decider:
         # Pods on other nodes (anti-affinity, spread) are reported only if no nearer pod is in the way.
         awaited = tuple((near if len(near) or self._fits_beside(placed, removed) else removed).tolist())
         outcome = Outcome.FITS_AFTER_PREEMPTION if awaited else Outcome.FITS
-        return Decision(outcome, found, placed, awaited=awaited, refusals=refusals)
+        return Decision(outcome, target, placed, awaited=awaited, refusals=refusals)
 
-    def resume(self, found: PlacementTarget, victims: Rows) -> Decision | None:
+    def resume(self, target: PlacementTarget, victims: Rows) -> Decision | None:
         """Return the decision that evicts exactly these pods, if that places the preemptor; else None.
 
         A leader uses it to resume a preemption that was interrupted.
         """
-        units, snapshot, search = self._units, self._snapshot, self._targets.search(found)
-        placed, refusals = self._targets.place(search)
+        units, snapshot, search = self._units, self._snapshot, self._targets.search(target)
+        located = self._targets.place(search)
         leads = np.unique(units.lead[victims]).astype(np.intp)
-        if placed is not None or not len(leads) or leads[0] < 0:
+        if located.placed is not None or not len(leads) or leads[0] < 0:
             return None
-        chooser = self._chooser(found)
+        chooser = self._chooser(target)
         all_marked = np.array_equal(np.sort(units.all_members(leads)), victims)
         if not all_marked or not chooser.planner.potential[leads].all() or self._engine.forbids(units, leads):
             return None
-        nominated_nodes = self._nominated_nodes(found.rows)
+        nominated_nodes = self._nominated_nodes(target.rows)
         snapshot.remove_many(self._leaving())
         if (
             self._targets.place_nominated(search, nominated_nodes) is not None
-            or self._targets.place(search)[0] is not None
+            or self._targets.place(search).placed is not None
         ):
             # The room of the leaving pods is enough.
             return None
         snapshot.remove_many(victims)
-        placed = self._targets.place_nominated(search, nominated_nodes) or self._targets.place(search)[0]
+        placed = self._targets.place_nominated(search, nominated_nodes) or self._targets.place(search).placed
         if placed is None:
             return None
-        node = None if found.group is not None else next(iter(placed.values()))
+        node = None if target.group is not None else next(iter(placed.values()))
         domain = CLUSTER if node is None else Domain(snapshot.node_name(node), node)
         highest = int(units.priority[leads].max())
         cost = chooser.planner.cost(leads, 0)
         chosen = Chosen(DomainPlan(domain, placed, leads, highest, frozenset(), cost, {}), ())
-        return Decision(Outcome.FITS_AFTER_PREEMPTION, found, placed, chosen, refusals=refusals)
+        return Decision(Outcome.FITS_AFTER_PREEMPTION, target, placed, chosen, refusals=located.refusals)
 
-    def decide_each(self, found: PlacementTarget) -> Decision:
+    def decide_each(self, target: PlacementTarget) -> Decision:
         """Return the decision for the members of a group as lone pods, one after the other (`pods`)."""
         snapshot = self._snapshot
         decisions = []
-        for row in found.rows:
+        for row in target.rows:
             self._deadline.enforce()
             priority = snapshot.pod_at(row).spec.priority or 0
-            one = found._replace(rows=(row,), needed=1, priority=priority, group=None)
-            decision = self.decide(one)
+            lone = target._replace(rows=(row,), needed=1, priority=priority, group=None)
+            decision = self.decide(lone)
             decisions.append(decision)
             if decision.chosen is not None:
-                snapshot.remove_many(self._units.all_members(decision.chosen.found.victims))
+                snapshot.remove_many(self._units.all_members(decision.chosen.plan.victims))
             for placed, node in decision.placed.items():
                 snapshot.assume(placed, node)
-        return combined(found, decisions)
+        return combined(target, decisions)
 
     def _fits_beside(self, placed: Mapping[int, int], removed: Rows) -> bool:
         """Return whether pods still fit where they were placed while the removed pods are there."""
@@ -320,37 +328,37 @@ class Decider:
                 snapshot.assume(row, node)
         return True
 
-    def _as_group(self, found: PlacementTarget) -> bool:
-        return found.group is not None and self._semantics is not Semantics.PODS
+    def _as_group(self, target: PlacementTarget) -> bool:
+        return target.group is not None and self._semantics is not Semantics.PODS
 
-    def _waits_for_victims(self, found: PlacementTarget) -> bool:
+    def _waits_for_victims(self, target: PlacementTarget) -> bool:
         """Return whether a kube-scheduler waits for victims that are leaving a nominated node.
 
         1.36 does not check this for a group. A lone pod whose node no longer suits it looks elsewhere.
         """
-        if self._as_group(found) and self._semantics is not Semantics.V1_37:
+        if self._as_group(target) and not self._semantics.rules.waits_for_victims:
             return False
         snapshot, units = self._snapshot, self._units
-        for row, node in self._nominated_nodes(found.rows).items():
+        for row, node in self._nominated_nodes(target.rows).items():
             self._deadline.enforce()
             static = self._placer.chain.static(snapshot.shape_at(row))
-            if not self._as_group(found) and not static[node]:
+            if not self._as_group(target) and not static[node]:
                 continue
             on = snapshot.pods_on(node)
-            lower = on[units.leaving[on] & snapshot.terminating[on] & (units.priority[on] < found.priority)]
-            if any(is_preempted(snapshot.pods[each]) for each in lower.tolist()):
+            lower = on[units.leaving[on] & snapshot.terminating[on] & (units.priority[on] < target.priority)]
+            if any(is_preempted(snapshot.pods[victim]) for victim in lower.tolist()):
                 return True
         return False
 
-    def _decide_waiting(self, found: PlacementTarget, search: DomainSearch, refusals: Refusals) -> Decision:
+    def _decide_waiting(self, target: PlacementTarget, search: DomainSearch, refusals: Refusals) -> Decision:
         """Return kube-scheduler's decision while it waits: a lone pod is refused, a group keeps its nodes."""
-        if not self._as_group(found):
-            return self._ineligible(found, search, refusals, TERMINATING_ON_NODE)
+        if not self._as_group(target):
+            return self._ineligible(target, search, refusals, TERMINATING_ON_NODE)
         snapshot = self._snapshot
-        kept = self._nominated_nodes(found.rows)
+        kept = self._nominated_nodes(target.rows)
         on = np.concatenate([snapshot.pods_on(node) for node in sorted(set(kept.values()))])
         awaited = tuple(row for row in on.tolist() if is_preempted(snapshot.pods[row]))
-        return Decision(Outcome.FITS_AFTER_PREEMPTION, found, kept, awaited=awaited, refusals=refusals)
+        return Decision(Outcome.FITS_AFTER_PREEMPTION, target, kept, awaited=awaited, refusals=refusals)
 
     def _leaving(self) -> Rows:
         """Return the pods on nodes whose room becomes free without an eviction."""
@@ -362,14 +370,14 @@ class Decider:
         return {row: node for row, node in nodes.items() if node is not None}
 
     def _ineligible(
-        self, found: PlacementTarget, search: DomainSearch, refusals: Refusals, why: str
+        self, target: PlacementTarget, search: DomainSearch, refusals: Refusals, why: str
     ) -> Decision:
         """Return the decision for pods that are refused, and for which nothing may be evicted."""
         refusals = self._explained(search, refusals)
-        return Decision(Outcome.NOT_ELIGIBLE, found, {}, refusals=refusals, why=why)
+        return Decision(Outcome.NOT_ELIGIBLE, target, {}, refusals=refusals, why=why)
 
     def _does_not_fit(
-        self, found: PlacementTarget, search: DomainSearch, refusals: Refusals, chooser: Chooser
+        self, target: PlacementTarget, search: DomainSearch, refusals: Refusals, chooser: Chooser
     ) -> Decision:
         """Return the decision for pods for which no preemption was found, with the reasons."""
         units = self._units
@@ -379,12 +387,12 @@ class Decider:
             if obstacles.refusals.shape is refusals.shape
             else self._explained(search, obstacles.refusals),
             victims=bool(chooser.planner.potential.any()),
-            lower=bool((units.priority[units.is_lead] < found.priority).any()),
+            lower=bool((units.priority[units.is_lead] < target.priority).any()),
             device_rule=self._device_rule(obstacles.refusals),
-            unknown_trees=bool(len(units.in_unknown_trees(found.priority))),
-            refused=len(units.refused_below(found.priority)),
+            unknown_trees=bool(len(units.in_unknown_trees(target.priority))),
+            refused=len(units.refused_below(target.priority)),
         )
-        return Decision(Outcome.DOES_NOT_FIT, found, {}, refusals=refusals, obstacles=obstacles)
+        return Decision(Outcome.DOES_NOT_FIT, target, {}, refusals=refusals, obstacles=obstacles)
 
     def _explained(self, search: DomainSearch, refusals: Refusals) -> Refusals:
         """Return refusals with what no preemption changes.
@@ -392,17 +400,17 @@ class Decider:
         If all pods of a target are needed, one that suits no node refuses them all, whichever is refused
         first.
         """
-        chain, found = self._placer.chain, search.found
+        chain, target = self._placer.chain, search.target
         topology = search.levels[-1].topology
         keys = () if topology is None else topology.keys
         unmet = chain.unmet(refusals.shape, keys)
-        if unmet.everywhere or found.needed < len(found.rows) or found.parts:
+        if unmet.everywhere or target.needed < len(target.rows) or target.parts:
             return refusals._replace(unmet=unmet)
-        shapes = {id(shape): shape for shape in map(self._snapshot.shape_at, found.rows)}
+        shapes = {id(shape): shape for shape in map(self._snapshot.shape_at, target.rows)}
         for shape in itertools.islice(shapes.values(), _MOST_SHAPES):
-            others = unmet if shape is refusals.shape else chain.unmet(shape, keys)
-            if others.everywhere:
-                return chain.refusals(shape)._replace(unmet=others)
+            shape_unmet = unmet if shape is refusals.shape else chain.unmet(shape, keys)
+            if shape_unmet.everywhere:
+                return chain.refusals(shape)._replace(unmet=shape_unmet)
         return refusals._replace(unmet=unmet)
 
     def _device_rule(self, refusals: Refusals) -> str:
@@ -421,7 +429,7 @@ class Decider:
             return pod_obstacles(chain, planner)
         with snapshot.trial():
             snapshot.remove_many(planner.units.all_members(np.flatnonzero(planner.potential)))
-            _, refusals = self._targets.place(search, preemptor.nominated)
+            refusals = self._targets.place(search, preemptor.nominated).refusals
             if refusals is not None:
                 return Obstacles(refusals)
             return obstacles_without_victims(chain, planner.dry_run.shapes[0])

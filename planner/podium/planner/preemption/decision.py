@@ -152,7 +152,7 @@ def _permanently_refused(chain: Chain, planner: DomainPlanner, leads: Rows) -> B
     shapes, snapshot = chain.snapshot.shapes, chain.snapshot
     ids = np.unique(snapshot.shape[planner.units.all_members(leads)]).tolist()
     dry_run = planner.dry_run
-    return chain.regardless_of(dry_run.shapes[0], [shapes[each] for each in ids], dry_run.deadline)[1]
+    return chain.regardless_of(dry_run.shapes[0], [shapes[shape_id] for shape_id in ids], dry_run.deadline)[1]
 
 
 def _reasons_without_own(chain: Chain, planner: DomainPlanner, row: int) -> tuple[str, ...]:
@@ -195,7 +195,8 @@ class Decision(NamedTuple):
 
     `placed` gives node rows by pod row. `chosen` is the preemption, None if there is none. `awaited` are
     terminating pods on whose room it counts. `refusals` say why it does not fit without preemption, and
-    `obstacles` why preemption does not help. `why` is the reason why it is not eligible.
+    `obstacles` why preemption does not help. `why` is the reason why it is not eligible. `candidates` are the
+    names of the topology domains among which kube-scheduler chooses at random, empty if it has no choice.
     """
 
     outcome: Outcome
@@ -206,21 +207,22 @@ class Decision(NamedTuple):
     refusals: Refusals | None = None
     obstacles: Obstacles | None = None
     why: str = ""
+    candidates: tuple[str, ...] = ()
 
 
 def combined(target: PlacementTarget, decisions: list[Decision]) -> Decision:
     """Return the decisions on single pods, made one after the other, as one decision on all of them."""
-    placed = {row: node for each in decisions for row, node in each.placed.items()}
-    failed = next((each for each in decisions if not each.placed), None)
-    found = [each.chosen.found for each in decisions if each.chosen is not None]
+    placed = {row: node for decision in decisions for row, node in decision.placed.items()}
+    failed = next((decision for decision in decisions if not decision.placed), None)
+    plans = [decision.chosen.plan for decision in decisions if decision.chosen is not None]
     chosen = None
-    if found:
-        last = found[-1]
+    if plans:
+        last = plans[-1]
         whole = last._replace(
-            victims=np.concatenate([each.victims for each in found]),
-            minimal=max(each.minimal for each in found),
-            violating=frozenset().union(*(each.violating for each in found)),
-            results={lead: result for each in found for lead, result in each.results.items()},
+            victims=np.concatenate([plan.victims for plan in plans]),
+            minimal=max(plan.minimal for plan in plans),
+            violating=frozenset().union(*(plan.violating for plan in plans)),
+            results={lead: result for plan in plans for lead, result in plan.results.items()},
         )
         chosen = Chosen(whole, ())
     if failed is not None:
@@ -234,7 +236,7 @@ def combined(target: PlacementTarget, decisions: list[Decision]) -> Decision:
             target=target, placed=placed, chosen=chosen, refusals=refusals, obstacles=obstacles
         )
     outcome = Outcome.FITS if chosen is None else Outcome.FITS_AFTER_PREEMPTION
-    refusals = next((each.refusals for each in decisions if each.refusals is not None), None)
+    refusals = next((decision.refusals for decision in decisions if decision.refusals is not None), None)
     return Decision(outcome, target, placed, chosen, refusals=refusals)
 
 
@@ -266,7 +268,7 @@ class DecisionCache:
         """Return whether pods of a kind are known not to fit without preemption, at any time."""
         return key in self._waiting
 
-    def get(self, key: PodKey, found: PlacementTarget, second: int) -> Decision | None:
+    def get(self, key: PodKey, target: PlacementTarget, second: int) -> Decision | None:
         """Return the decision for a pod of the kind in that second, adapted to this pod."""
         known = self._known.get(key) if second == self._second else None
         if known is None:
@@ -274,9 +276,9 @@ class DecisionCache:
         chosen = known.chosen
         if chosen is not None:
             chosen = chosen._replace(
-                found=chosen.found._replace(placed=_nodes_by_row(found, chosen.found.placed))
+                plan=chosen.plan._replace(placed=_nodes_by_row(target, chosen.plan.placed))
             )
-        return known._replace(target=found, placed=_nodes_by_row(found, known.placed), chosen=chosen)
+        return known._replace(target=target, placed=_nodes_by_row(target, known.placed), chosen=chosen)
 
     def store(self, key: PodKey, decision: Decision, second: int, *, by_room: bool) -> None:
         """Keep the decision for a pod that does not fit without preemption.
@@ -289,5 +291,5 @@ class DecisionCache:
         self._waiting[key] = by_room
 
 
-def _nodes_by_row(found: PlacementTarget, placed: Mapping[int, int]) -> dict[int, int]:
-    return dict(zip(found.rows, placed.values(), strict=bool(placed)))
+def _nodes_by_row(target: PlacementTarget, placed: Mapping[int, int]) -> dict[int, int]:
+    return dict(zip(target.rows, placed.values(), strict=bool(placed)))

@@ -42,14 +42,14 @@ def _kinds(placer: Placer, rows: Sequence[int]) -> list[list[int]]:
     kinds: dict[object, list[int]] = {}
     for row in rows:
         shape = placer.snapshot.shape_at(row)
-        needs = tuple((each.requests, each.nodes) for each in shape.devices)
+        needs = tuple((need.requests, need.nodes) for need in shape.devices)
         kinds.setdefault((needs, shape.requests), []).append(row)
     return list(kinds.values())
 
 
 def devices_wanted(shape: Shape) -> int:
     """Return how many devices the claims of a shape request at least."""
-    return sum(_request_count(each.requests) for each in shape.devices if each.requests)
+    return sum(_request_count(need.requests) for need in shape.devices if need.requests)
 
 
 @lru_cache(maxsize=1024)
@@ -60,7 +60,7 @@ def _request_count(requests: bytes) -> int:
 def _fewest_of(request: DeviceRequest) -> int:
     if request.exactly is not None:
         return request.exactly.count or 1
-    return min((each.count or 1 for each in request.firstAvailable or ()), default=0)
+    return min((alternative.count or 1 for alternative in request.firstAvailable or ()), default=0)
 
 
 def _searched(placer: Placer, rows: Sequence[int]) -> dict[int, int]:
@@ -107,27 +107,27 @@ class NodeSearch:
     def placed(self) -> dict[int, int] | None:
         """Return the node rows of all pods; None if no placement was found in so many steps."""
         self._placer.announce(self._rows)
-        found: dict[int, int] = {}
-        return found if self._place(0, found) else None
+        placed: dict[int, int] = {}
+        return placed if self._place(0, placed) else None
 
-    def _place(self, at: int, found: dict[int, int]) -> bool:
+    def _place(self, at: int, placed: dict[int, int]) -> bool:
         """Place the pods from a position on; return whether all of them found a node."""
         if at == len(self._rows):
             return True
         row, snapshot = self._rows[at], self._snapshot
-        for node in self._nodes(at, found).tolist():
+        for node in self._nodes(at, placed).tolist():
             if self.steps == self._most:
                 return False
             self.steps += 1
             with snapshot.trial():
                 snapshot.assume(row, node)
-                found[row] = node
-                if self._place(at + 1, found):
+                placed[row] = node
+                if self._place(at + 1, placed):
                     return True
-                del found[row]
+                del placed[row]
         return False
 
-    def _nodes(self, at: int, found: dict[int, int]) -> Rows:
+    def _nodes(self, at: int, placed: dict[int, int]) -> Rows:
         """Return the nodes that take a pod now, the tightest first.
 
         Of equal pods each is on no earlier node than the one before, so that no placement is tried twice.
@@ -137,7 +137,7 @@ class NodeSearch:
         nodes = np.flatnonzero(self._placer.chain.feasible(shape))
         before = self._rows[at - 1] if at else None
         if before is not None and snapshot.shape_at(before) is shape:
-            nodes = nodes[self._rank[nodes] >= self._rank[found[before]]]
+            nodes = nodes[self._rank[nodes] >= self._rank[placed[before]]]
         return nodes[np.lexsort((self._rank[nodes], self._left(shape, nodes)))]
 
     def _left(self, shape: Shape, nodes: Rows) -> Floats:

@@ -6,18 +6,21 @@ would violate a budget come first, then the others, the most important first. Th
 kept, so an explanation needs no second search.
 """
 
+from contextlib import AbstractContextManager
 from enum import StrEnum
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
 
 from podium.planner.arrays import Bools, Int64s, Rows
-from podium.planner.preemption.budgets import BudgetIndex, Charge
+from podium.planner.preemption.budgets import BudgetIndex
 from podium.planner.preemption.dryrun import DryRun, NodeDryRun
 from podium.planner.preemption.harm import Harm, harm
 from podium.planner.preemption.leastharm import LeastHarmPlan, least_harm
 from podium.planner.preemption.search import EFFORT, NODE_EFFORT
 from podium.planner.preemption.topology import CLUSTER, Domain
+from podium.planner.preemption.units import Units
 from podium.planner.semantics import Semantics
 from podium.planner.settings import Budgets, Settings
 
@@ -66,6 +69,93 @@ class DomainPlan(NamedTuple):
     results: dict[int, UnitResult]
 
 
+# The order of the victims of a node: pods that violate budgets, then the pods by priority from the highest
+# down, then kind and size of each unit. A node without victims comes before all others.
+_VictimsKey = tuple[int, tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
+_NO_VICTIMS: _VictimsKey = (-1, (), ())
+
+
+class NodeRanks:
+    """The ranks of nodes for a group that preempts; `rank` is by node row, lower is better.
+
+    The group is placed with all potential victims gone. Each of its pods goes to the feasible nodes of the
+    lowest rank. A node has rank 0 if no victim is left there: there was none, or earlier pods of the group
+    cost them already. The other nodes are ordered by all their victims, needed or not, as the reprieve comes
+    later. The units that are lost already follow from the nodes of the preemptor's pods, so they need no
+    undoing. Source: DefaultPreemption.RankNodes and Reserve, and preemption.CompareVictimSets, 1.38.0-beta.0.
+    """
+
+    def __init__(self, units: Units, ordered: Rows, violations: Int64s, preemptor: tuple[int, ...]) -> None:
+        """`ordered` are the potential victims, the most important first; `violations` are theirs.
+
+        `preemptor` are the rows of its pods.
+        """
+        self._snapshot = units.snapshot
+        self._preemptor = np.array(preemptor, np.intp)
+        self._violations = violations.tolist()
+        self._priority = units.priority[ordered].tolist()
+        self._kind = list(zip(units.rank[ordered].tolist(), units.size[ordered].tolist(), strict=True))
+        owners = np.repeat(np.arange(len(ordered)), units.size[ordered])
+        # The units on each node, the most important first, and the nodes of each unit.
+        self._on: dict[int, list[int]] = {}
+        self._nodes: dict[int, list[int]] = {}
+        places = zip(owners.tolist(), units.node[units.all_members(ordered)].tolist(), strict=True)
+        for unit, node in dict.fromkeys(places):
+            self._on.setdefault(node, []).append(unit)
+            self._nodes.setdefault(unit, []).append(node)
+        self._begin()
+
+    def refresh(self) -> None:
+        """Follow the snapshot: pods of the preemptor may have been placed or taken back."""
+        nodes = self._snapshot.node[self._preemptor]
+        taken = set(nodes[nodes >= 0].tolist())
+        if not self._taken <= taken:
+            self._begin()
+        for node in sorted(taken - self._taken):
+            self.take(node)
+
+    def take(self, node: int) -> None:
+        """Count the units on a node as lost: a pod of the preemptor is assumed there."""
+        self._taken.add(node)
+        lost = [unit for unit in self._on.get(node, ()) if unit not in self._lost]
+        self._lost.update(lost)
+        touched = dict.fromkeys(other for unit in lost for other in self._nodes[unit])
+        for other in touched:
+            self._keys[other] = self._key(other)
+        if all(self._keys[other] in self._order for other in touched):
+            for other in touched:
+                self.rank[other] = self._order[self._keys[other]]
+        else:
+            self._rank_all()
+
+    def _begin(self) -> None:
+        self._taken: set[int] = set()
+        self._lost: set[int] = set()
+        self._keys = {node: self._key(node) for node in self._on}
+        self._rank_all()
+
+    def _rank_all(self) -> None:
+        ordered = sorted({_NO_VICTIMS, *self._keys.values()})
+        self._order = {key: rank for rank, key in enumerate(ordered)}
+        self.rank: Int64s = np.zeros(len(self._snapshot.alive), np.int64)
+        for node, key in self._keys.items():
+            self.rank[node] = self._order[key]
+
+    def _key(self, node: int) -> _VictimsKey:
+        units = [unit for unit in self._on[node] if unit not in self._lost]
+        if not units:
+            return _NO_VICTIMS
+        levels = tuple(
+            (priority, sum(self._kind[unit][1] for unit in level))
+            for priority, level in groupby(units, key=self._priority.__getitem__)
+        )
+        return (
+            sum(self._violations[unit] for unit in units),
+            levels,
+            tuple(self._kind[unit] for unit in units),
+        )
+
+
 class DomainPlanner:
     """Plans for the preemptor of a dry run at one moment (`now`, in seconds), domain by domain.
 
@@ -83,7 +173,8 @@ class DomainPlanner:
         self.now = now
         self._budgets = budgets
         self._settings = settings
-        self.charge = charge(settings.semantics, group=dry_run.preemptor.group)
+        self.rules = settings.semantics.rules
+        self.charge = self.rules.charge(for_group=dry_run.preemptor.group)
         self.potential = self._potential()
 
     def plan(
@@ -98,6 +189,17 @@ class DomainPlanner:
         self.dry_run.deadline.enforce()
         with self.dry_run.within(domain):
             return self._plan_within(domain, leads, only_room=only_room, effort=effort)
+
+    def ranked(self, leads: Rows) -> AbstractContextManager[None]:
+        """Begin a block that places a group by the ranks of nodes, if the rules have some.
+
+        `leads` are the potential victims.
+        """
+        preemptor, ranks = self.dry_run.preemptor, None
+        if self.rules.ranks_nodes and preemptor.group:
+            ordered = self.units.ordered(leads, self.now)
+            ranks = NodeRanks(self.units, ordered, self._violations(ordered), preemptor.rows)
+        return self.dry_run.placer.ranked(ranks)
 
     def in_cluster(self) -> DomainPlan | None:
         """Return the plan on all nodes, for a group or for several pods; None if there is none."""
@@ -115,32 +217,32 @@ class DomainPlanner:
         dry_run = (
             NodeDryRun(self.dry_run, domain.node) if only_room and domain.node is not None else self.dry_run
         )
-        found = _VictimSelection(self, dry_run, domain, ordered, violations).select()
+        plan = _VictimSelection(self, dry_run, domain, ordered, violations).select()
         strict = self._settings.budgets is Budgets.STRICT
-        if not strict or found is None or not found.cost.violations:
-            return found
+        if not strict or plan is None or not plan.cost.violations:
+            return plan
         # The plan violates a budget although it reprieves what it can. So it must do without those units.
         safe = violations == 0
-        found = _VictimSelection(self, dry_run, domain, ordered[safe], violations[safe]).select()
-        if found is not None:
-            found.results.update(dict.fromkeys(ordered[~safe].tolist(), UnitResult.STRICT))
-        return found
+        plan = _VictimSelection(self, dry_run, domain, ordered[safe], violations[safe]).select()
+        if plan is not None:
+            plan.results.update(dict.fromkeys(ordered[~safe].tolist(), UnitResult.STRICT))
+        return plan
 
     def _of_least_harm(
         self, domain: Domain, ordered: Rows, *, only_room: bool, effort: int
     ) -> DomainPlan | None:
         """Return the plan of least harm; one that violates budgets only if no plan was found without."""
-        found = self._searched(domain, ordered, only_room=only_room, effort=effort)
-        if found is not None and found.cost.violations:
+        plan = self._searched(domain, ordered, only_room=only_room, effort=effort)
+        if plan is not None and plan.cost.violations:
             safe = self.units.without_held_cores(ordered[self._violations(ordered) == 0])
-            other = self._searched(domain, safe, only_room=only_room, effort=effort)
-            if other is not None and other.cost < found.cost:
+            safe_plan = self._searched(domain, safe, only_room=only_room, effort=effort)
+            if safe_plan is not None and safe_plan.cost < plan.cost:
                 held = ordered[~np.isin(ordered, safe)]
-                other.results.update(dict.fromkeys(held.tolist(), self._by_budget))
-                found = other
-            if found.cost.violations and self._settings.budgets is Budgets.STRICT:
+                safe_plan.results.update(dict.fromkeys(held.tolist(), self._by_budget))
+                plan = safe_plan
+            if plan.cost.violations and self._settings.budgets is Budgets.STRICT:
                 return None
-        return found
+        return plan
 
     @property
     def _by_budget(self) -> UnitResult:
@@ -225,7 +327,8 @@ class _VictimSelection:
         with self.dry_run.trial():
             self.dry_run.remove(self.ordered)
             with self.dry_run.trial():
-                placed = self.dry_run.place(self.domain)
+                with self.planner.ranked(self.ordered):
+                    placed = self.dry_run.place(self.domain)
                 if placed is None:
                     return None
                 return self._reprieve(placed)
@@ -233,7 +336,7 @@ class _VictimSelection:
     def _reprieve(self, placed: dict[int, int]) -> DomainPlan:
         """Reprieve as kube-scheduler does: units that violate budgets first, without a search for N."""
         dry_run, violates = self.dry_run, self.violations > 0
-        new_placement = self.planner.semantics is Semantics.V1_36 and self.domain.node is None
+        new_placement = self.planner.rules.places_again and self.domain.node is None
         for leads, result in (
             (self.ordered[violates], UnitResult.BUDGET),
             (self.ordered[~violates], UnitResult.REPRIEVED),
@@ -257,12 +360,3 @@ class _VictimSelection:
         violating = frozenset(self.ordered[taken & (self.violations > 0)].tolist())
         cost = self.planner.cost(victims, int(self.violations[taken].sum()))
         return DomainPlan(self.domain, placed, victims, minimal, violating, cost, self.results)
-
-
-def charge(semantics: Semantics, *, group: bool) -> Charge:
-    """Return where charging stops after a budget is exceeded, for a lone pod or a group as preemptor."""
-    if semantics is Semantics.V1_37:
-        return Charge.POD_STOPS
-    if semantics is Semantics.V1_36 and group:
-        return Charge.UNIT_STOPS
-    return Charge.EVERY

@@ -71,12 +71,12 @@ class DomainChooser:
         semantics, constrained = self._planner.semantics, self._search.levels[-1].topology is not None
         if semantics is Semantics.KEP:
             plans = self.ranked()
-            ties = tuple(each.domain.name for each in plans if each.cost == plans[0].cost)
+            ties = tuple(plan.domain.name for plan in plans if plan.cost == plans[0].cost)
             return Chosen(plans[0], ties) if plans else None
-        if constrained and semantics is Semantics.V1_37:
+        if constrained and semantics.rules.clears_domains:
             return self._as_placed()
-        found = None if constrained else self._planner.in_cluster()
-        return None if found is None else Chosen(found, (CLUSTER.name,))
+        plan = None if constrained else self._planner.in_cluster()
+        return None if plan is None else Chosen(plan, (CLUSTER.name,))
 
     def ranked(self) -> list[DomainPlan]:
         """Return the plans under `kep`, the best first: by harm, of equal ones by level, then by packing.
@@ -84,31 +84,31 @@ class DomainChooser:
         Domains are left out whose plans cannot be the best one.
         """
         if len(self._search.levels) == 1 and self._search.levels[0].topology is None:
-            found = self._planned_in(CLUSTER, EFFORT)
-            return [] if found is None else [found]
+            plan = self._planned_in(CLUSTER, EFFORT)
+            return [] if plan is None else [plan]
         plans: list[_DomainPlanned] = []
         bounds = self.bounds()
         effort = EFFORT if len(bounds) <= _SEARCHED else 0
         for bound in bounds:
-            best = min((each.plan.cost for each in plans), default=None)
+            best = min((planned.plan.cost for planned in plans), default=None)
             if best is not None and _is_beyond(bound, best):
                 break
-            found = self._planned_in(bound.domain, effort)
-            if found is not None:
-                plans.append(_DomainPlanned(bound, found))
+            plan = self._planned_in(bound.domain, effort)
+            if plan is not None:
+                plans.append(_DomainPlanned(bound, plan))
         plans.sort(key=_cost)
         if effort < EFFORT:
             searched = [
-                each._replace(plan=self._planned_in(each.bound.domain, EFFORT) or each.plan)
-                for each in plans[:_SEARCHED]
+                planned._replace(plan=self._planned_in(planned.bound.domain, EFFORT) or planned.plan)
+                for planned in plans[:_SEARCHED]
             ]
             plans = sorted([*searched, *plans[_SEARCHED:]], key=_cost)
-        return [each.plan for each in plans]
+        return [planned.plan for planned in plans]
 
     def bounds(self) -> list[DomainBound]:
         """Return the domains where all potential victims make room enough, the cheapest first."""
-        found = (bound for at, level in enumerate(self._search.levels) for bound in self._bounds(at, level))
-        return sorted(found, key=lambda bound: (bound.level, bound.step))
+        bounds = (bound for at, level in enumerate(self._search.levels) for bound in self._bounds(at, level))
+        return sorted(bounds, key=lambda bound: (bound.level, bound.step))
 
     def _bounds(self, step: int, level: DomainLevel) -> list[DomainBound]:
         """Return the domains of a level where all potential victims make room enough."""
@@ -127,16 +127,18 @@ class DomainChooser:
 
     def _as_placed(self) -> Chosen | None:
         """Return kube-scheduler's plan: its domain is the best one for the room of all victims."""
-        dry_run = self._planner.dry_run
+        planner, dry_run = self._planner, self._planner.dry_run
         if not len(self._potential):
             return None
-        with dry_run.trial():
+        with planner.ranked(self._potential), dry_run.trial():
             dry_run.remove(self._potential)
-            located = self._search.first(lambda: (dry_run.try_place(), None))
+            located = self._search.first(
+                lambda: (dry_run.try_place(), None), dry_run.preemptor.nominated.values()
+            )
         if located.placed is None:
             return None
-        found = self._planner.plan(located.domain, self._potential)
-        return None if found is None else Chosen(found, (located.domain.name,))
+        plan = planner.plan(located.domain, self._potential)
+        return None if plan is None else Chosen(plan, located.candidates or (located.domain.name,))
 
     def _leads_in(self, domain: Domain) -> Rows:
         """Return the potential victims that may matter in a domain.
@@ -165,7 +167,7 @@ class DomainChooser:
         def enough(most: Int64s) -> Bools:
             """Return which domains have room without the units up to a position in `levels`, by domain."""
             gone = (domains >= 0) & (priority <= levels[most[domains]])
-            left = [each.copy() for each in pool.free]
+            left = [free.copy() for free in pool.free]
             for room, amounts in zip(left, pool.amounts, strict=True):
                 np.add.at(room, pool.node[gone], amounts[gone])
             members = level.room(left)

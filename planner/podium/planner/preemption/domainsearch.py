@@ -10,7 +10,7 @@ kube-scheduler 1.37 tries all domains and takes the highest sum of two scores: M
 memory, and the number of placed members. It takes any of equal domains; here it is the first by name.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +28,10 @@ from podium.planner.preemption.topology import CLUSTER, Domain, Topology
 from podium.planner.scores import MAX, SCORED_RESOURCES
 from podium.planner.semantics import Semantics
 
+# kube-scheduler 1.38 looks for feasible domains until it has a share of all, in random order. The share falls
+# from 100 % by 9 points for 500 nodes, to 5 % (numFeasiblePlacementsToFind, percentageOfPlacementsToScore 0).
+_LEAST_SHARE, _FALL, _FALL_NODES = 5, 9, 500
+
 # Places the group on the nodes that the chain of filters asks, and returns node rows by pod row. Without
 # enough room it returns None and the refusals.
 Attempt = Callable[[], tuple[dict[int, int] | None, Refusals | None]]
@@ -36,11 +40,16 @@ _NO_LABEL = "node(s) had no label {}, the topology of the group"
 
 
 class Located(NamedTuple):
-    """The result of an attempt in a domain; `placed` gives node rows by pod row, None without enough room."""
+    """The result of an attempt in a domain; `placed` gives node rows by pod row, None without enough room.
+
+    `candidates` are the names of the domains among which kube-scheduler chooses at random, this one too;
+    empty if it has no choice.
+    """
 
     domain: Domain
     placed: dict[int, int] | None
     refusals: Refusals | None = None
+    candidates: tuple[str, ...] = ()
 
 
 class DomainLevel:
@@ -53,7 +62,7 @@ class DomainLevel:
     def __init__(  # noqa: PLR0917 - a search makes all
         self,
         placer: Placer,
-        found: PlacementTarget,
+        target: PlacementTarget,
         semantics: Semantics,
         deadline: Deadline,
         keys: tuple[str, ...],
@@ -68,19 +77,21 @@ class DomainLevel:
         self._preferred = preferred
         self._placer = placer
         self._snapshot = placer.snapshot
-        self.found = found
-        self._semantics = semantics
+        self.target = target
+        self._own = semantics is Semantics.KEP
+        self._rules = semantics.rules
         self._deadline = deadline
         self.straddling: tuple[str, ...] = ()
-        self.topology = Topology(self._snapshot, keys, placer.chain.limit) if keys else None
+        limit, empty = placer.chain.limit, self._rules.empty_domain
+        self.topology = Topology(self._snapshot, keys, limit, empty=empty) if keys else None
         self.pinned = False
         self._numbers: list[int] = []
         # The needed pods by kind, None for too many kinds.
         self.kinds: PodKinds | None = None
         if self.topology is not None:
             numbers = self._open_domains(self.topology)
-            self._numbers = [each for each in numbers if only is None or each == only]
-            self.kinds = kinds_of(placer.chain, found.rows, found.needed, None)
+            self._numbers = [number for number in numbers if only is None or number == only]
+            self.kinds = kinds_of(placer.chain, target.rows, target.needed, None)
 
     def nodes(self) -> Rows:
         """Return the nodes (rows) of the domains that the group may use."""
@@ -98,15 +109,18 @@ class DomainLevel:
         """The label whose values name the domains."""
         return self.topology.keys[-1] if self.topology is not None else ""
 
-    def first(self, attempt: Attempt) -> Located:
-        """Return the result in the best domain that takes the group; if none does, in the nearest one."""
+    def first(self, attempt: Attempt, nominated: Collection[int] = ()) -> Located:
+        """Return the result in the best domain that takes the group; if none does, in the nearest one.
+
+        `nominated` are the node rows that are reserved for its pods.
+        """
         topology = self.topology
         if topology is None:
             return Located(CLUSTER, *attempt())
         if not self._numbers:
             return Located(CLUSTER, None, self._no_domain())
-        if self._semantics is not Semantics.KEP:
-            return self._highest_score(attempt, topology)
+        if not self._own:
+            return self._highest_score(attempt, topology, nominated)
         tried: list[Located] = []
         likely = self.candidates() or [self._nearest()]
         for located in self._tried(attempt, likely, topology):
@@ -142,7 +156,7 @@ class DomainLevel:
 
     def _open_domains(self, topology: Topology) -> Iterator[int]:
         """Yield the domains that the group may use, by name; all, unless members run already."""
-        known = [node for node in self.found.pinning_nodes if node >= 0]
+        known = [node for node in self.target.pinning_nodes if node >= 0]
         running = topology.counts(np.array(known, np.intp))
         there = {number: pods for number, pods in running.items() if number >= 0}
         if len(running) > 1 or -1 in running:
@@ -179,35 +193,35 @@ class DomainLevel:
         members = self.room()
         if members is None:
             return order
-        enough = [number for number in order if members[number] >= self.found.needed]
+        enough = [number for number in order if members[number] >= self.target.needed]
         if not enough:
             return []
-        if len(self.found.rows) > self.found.needed:
-            every = kinds_of(self._placer.chain, self.found.rows, len(self.found.rows), None)
+        if len(self.target.rows) > self.target.needed:
+            every = kinds_of(self._placer.chain, self.target.rows, len(self.target.rows), None)
             more = None if every is None else self._members(every, every.free(self._snapshot))
             return enough if more is None else sorted(enough, key=lambda number: -more.item(number))
         return enough
 
     def _beside_peers(self, topology: Topology) -> Int64s:
         """Return for each domain how many peers run in the domain of the spread label around it."""
-        found = np.zeros(topology.size, np.int64)
-        if not self.found.peers or not isinstance(self.found.group, PodGroup):
-            return found
-        column = self._snapshot.columns.column(spread_topology(self.found.group)[0])
+        counts = np.zeros(topology.size, np.int64)
+        if not self.target.peers or not isinstance(self.target.group, PodGroup):
+            return counts
+        column = self._snapshot.columns.column(spread_topology(self.target.group)[0])
         peers = np.zeros(int(column.max(initial=-1)) + 2, np.int64)
-        for rows in self.found.peers:
+        for rows in self.target.peers:
             nodes = self._snapshot.node[rows]
             peers[np.unique(column[nodes[nodes >= 0]])] += 1
         # The last place is that of nodes without the label.
         peers[-1] = 0
         inside = topology.of >= 0
-        np.maximum.at(found, topology.of[inside], peers[column[inside]])
-        return found
+        np.maximum.at(counts, topology.of[inside], peers[column[inside]])
+        return counts
 
     def _packing(self, topology: Topology) -> Floats:
         """Return the used part of each domain with the group placed there, as a mean over resources."""
         snapshot, asked = self._snapshot, dict.fromkeys(SCORED_RESOURCES, 0)
-        for row in self.found.rows:
+        for row in self.target.rows:
             for name, amount in snapshot.shape_at(row).requests:
                 if name in asked or is_device(name):
                     asked[name] = asked.get(name, 0) + amount
@@ -221,18 +235,53 @@ class DomainLevel:
                 parts += np.minimum(used, capacity) / np.maximum(capacity, 1)
         return parts
 
-    def _highest_score(self, attempt: Attempt, topology: Topology) -> Located:
+    def _highest_score(self, attempt: Attempt, topology: Topology, nominated: Collection[int]) -> Located:
         """Return kube-scheduler's choice among all domains that take the group."""
-        tried = list(self._tried(attempt, self._numbers, topology))
-        located = [each for each in tried if each.placed is not None]
+        first = self._nominated_domain(topology, nominated)
+        tried = list(self._tried(attempt, first, topology))
+        if tried and tried[0].placed:
+            return tried[0]
+        others = [number for number in self._numbers if number not in first]
+        tried += self._tried(attempt, others, topology)
+        located = [candidate for candidate in tried[len(first) :] if candidate.placed is not None]
         if not located:
             return self._refused(tried[0])
-        members = [self.found.running + len(each.placed or ()) for each in located]
+        members = [self.target.running + len(candidate.placed or ()) for candidate in located]
         most = max(members)
         points = [
-            self._allocated(each) + count * MAX // most for each, count in zip(located, members, strict=True)
+            self._allocated(candidate) + count * MAX // most
+            for candidate, count in zip(located, members, strict=True)
         ]
-        return located[points.index(max(points))]
+        best = located[points.index(max(points))]
+        return best._replace(candidates=self._candidates_by_chance(located, points, topology))
+
+    def _nominated_domain(self, topology: Topology, nominated: Collection[int]) -> list[int]:
+        """Return the domain that kube-scheduler tries first: the only one of the nominated nodes.
+
+        Only a group in no tree has one.
+        """
+        group = self.target.group
+        if not self._rules.nominated_domain or group is None or group.composite or self.target.parts:
+            return []
+        there = topology.counts(np.array(list(nominated), np.intp)).keys() & set(self._numbers)
+        return list(there) if len(there) == 1 else []
+
+    def _candidates_by_chance(
+        self, located: Sequence[Located], points: Sequence[int], topology: Topology
+    ) -> tuple[str, ...]:
+        """Return the domains that kube-scheduler may take, as it looks at only some in random order."""
+        number = len(self._numbers)
+        nodes = int(topology.nodes[self._numbers].sum())
+        share = max(_LEAST_SHARE, 100 - nodes * _FALL // _FALL_NODES)
+        looked_at = max(1, number * share // 100)
+        if not self._rules.limits_domains or looked_at >= len(located):
+            return ()
+        # The best of those that it looks at wins: all others among them have no more points.
+        return tuple(
+            candidate.domain.name
+            for candidate, own in zip(located, points, strict=True)
+            if sum(other <= own for other in points) >= looked_at
+        )
 
     def _allocated(self, located: Located) -> int:
         """Return MostAllocated of a domain with the placed members, in percent."""
@@ -266,7 +315,7 @@ class DomainLevel:
 
     def _no_domain(self) -> Refusals:
         """Return the refusals of a group for which there is no domain."""
-        chain, shape = self._placer.chain, self._snapshot.shape_at(self.found.rows[0])
+        chain, shape = self._placer.chain, self._snapshot.shape_at(self.target.rows[0])
         text = _NO_LABEL.format(self.label)
         return chain.refusals_of(shape, [(text, chain.nodes)])
 
@@ -282,42 +331,45 @@ class DomainSearch:
     def __init__(
         self,
         placer: Placer,
-        found: PlacementTarget,
+        target: PlacementTarget,
         semantics: Semantics,
         deadline: Deadline,
         only: int | None = None,
     ) -> None:
         """`only` is the number of the one domain of the first level that may be used; None for any."""
-        self.found = found
+        self.target = target
         self.limit = placer.chain.limit
-        wanted = _levels(found, semantics)[: 1 if only is not None else None]
+        level_keys = _levels(target, semantics)[: 1 if only is not None else None]
         self.levels = [
-            DomainLevel(placer, found, semantics, deadline, keys, only, preferred=keys != wanted[-1])
-            for keys in wanted
+            DomainLevel(placer, target, semantics, deadline, keys, only, preferred=keys != level_keys[-1])
+            for keys in level_keys
         ]
         required = self.levels[-1]
         for level in self.levels[:-1]:
             level.stay_inside(required)
         judged = required.topology is not None and semantics is not Semantics.KEP
-        self.error = _members_error(found, required.straddling) if judged else ""
+        self.error = _members_error(target, required.straddling) if judged else ""
 
-    def first(self, attempt: Attempt) -> Located:
-        """Return the result in the best domain that takes the group; if none does, in the nearest one."""
+    def first(self, attempt: Attempt, nominated: Collection[int] = ()) -> Located:
+        """Return the result in the best domain that takes the group; if none does, in the nearest one.
+
+        `nominated` are the node rows that are reserved for its pods.
+        """
         *preferred, last = self.levels
         for level in preferred:
             located = level.first(attempt)
             if located.placed is not None:
                 return located
-        return last.first(attempt)
+        return last.first(attempt, nominated)
 
     def any(self, attempt: Callable[[], dict[int, int] | None]) -> dict[int, int] | None:
         """Return the placement in the best domain that takes the group; None if none does."""
         return self.first(lambda: (attempt(), None)).placed
 
 
-def _levels(found: PlacementTarget, semantics: Semantics) -> list[tuple[str, ...]]:
+def _levels(target: PlacementTarget, semantics: Semantics) -> list[tuple[str, ...]]:
     """Return the labels of each level; kube-scheduler knows only the required one."""
-    group = found.group
+    group = target.group
     if group is None or semantics is Semantics.PODS:
         return [()]
     required = (group.topology,) if group.topology else ()
@@ -329,10 +381,10 @@ def _levels(found: PlacementTarget, semantics: Semantics) -> list[tuple[str, ...
     return [*((*required, key) for key in preferred or filter(None, (spread,))), required]
 
 
-def _members_error(found: PlacementTarget, straddling: tuple[str, ...]) -> str:
+def _members_error(target: PlacementTarget, straddling: tuple[str, ...]) -> str:
     """Return kube-scheduler's words for running members without one domain, empty if they have one."""
     problem = ""
-    if any(node < 0 for node in found.pinning_nodes):
+    if any(node < 0 for node in target.pinning_nodes):
         problem = "the node of a pod is unknown"
     elif "" in straddling:
         problem = "no topology domain found for a pod"

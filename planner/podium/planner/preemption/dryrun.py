@@ -27,8 +27,8 @@ from podium.planner.preemption.capacity import (
     asked,
     kinds_of,
 )
+from podium.planner.preemption.groupplacement import attempts, place_pods
 from podium.planner.preemption.neighbours import Neighbours
-from podium.planner.preemption.parts import attempts, place_pods
 from podium.planner.preemption.target import PreemptorPods
 from podium.planner.preemption.topology import CLUSTER, Domain, Topology
 from podium.planner.preemption.units import Units
@@ -122,12 +122,12 @@ class DryRun:
         if domain.node is not None:
             within = np.zeros(len(self.snapshot.alive), np.bool_)
             within[domain.node] = True
-        found = kinds_of(self.placer.chain, self.preemptor.rows, self.preemptor.needed, within)
+        pods = kinds_of(self.placer.chain, self.preemptor.rows, self.preemptor.needed, within)
         slices = self.preemptor.slices
-        if found is None or slices is None:
-            return found
+        if pods is None or slices is None:
+            return pods
         topology = Topology(self.snapshot, (slices.key,))
-        return found._replace(slices=SliceDomains(slices.size, topology.of[found.nodes]))
+        return pods._replace(slices=SliceDomains(slices.size, topology.of[pods.nodes]))
 
     def fits(self) -> bool:
         """Return whether the preemptor can be placed in the cluster now."""
@@ -271,7 +271,7 @@ class RemainingRoom:
         self.resources = sorted(set().union(*asked.values()))
         nodes = list(asked)
         free = [snapshot.allocatable[at][nodes] - snapshot.used[at][nodes] for at in self.resources]
-        rooms = zip(*(each.tolist() for each in free), strict=True)
+        rooms = zip(*(column.tolist() for column in free), strict=True)
         self._left = {
             node: [
                 have if at in asked[node] else _UNLIMITED
@@ -283,10 +283,10 @@ class RemainingRoom:
     def take(self, unit: Sequence[PodUsage]) -> bool:
         """Take room for the pods of a unit on these nodes; if there is too little, take none."""
         before = []
-        for node, wanted in unit:
+        for node, requested in unit:
             left = self._left[node]
             before.append((node, left))
-            less = beside(left, wanted)
+            less = beside(left, requested)
             if less is None:
                 for at, was in reversed(before):
                     self._left[at] = was
@@ -296,18 +296,18 @@ class RemainingRoom:
 
     def release(self, unit: Sequence[PodUsage]) -> None:
         """Free the room of a unit again."""
-        for node, wanted in unit:
+        for node, requested in unit:
             left = self._left[node]
-            self._left[node] = [have + want for have, want in zip(left, wanted, strict=True)]
+            self._left[node] = [have + want for have, want in zip(left, requested, strict=True)]
 
 
-def beside(left: list[int], wanted: Sequence[int]) -> list[int] | None:
-    """Return the room that is left after `wanted` is taken; None if it does not fit.
+def beside(left: list[int], requested: Sequence[int]) -> list[int] | None:
+    """Return the room that is left after `requested` is taken; None if it does not fit.
 
-    A resource that is not wanted need not be free: a node may be overcommitted in it.
+    A resource that is not requested need not be free: a node may be overcommitted in it.
     """
-    less = [have - want for have, want in zip(left, wanted, strict=True)]
-    return None if any(have < 0 < want for have, want in zip(less, wanted, strict=True)) else less
+    less = [have - want for have, want in zip(left, requested, strict=True)]
+    return None if any(have < 0 < want for have, want in zip(less, requested, strict=True)) else less
 
 
 class _CheckedUnit(NamedTuple):

@@ -91,7 +91,7 @@ class SparedUnits:
         fits = decision.outcome is Outcome.FITS or decision.awaited
         if target is None or fits or (decision.refusals is None and decision.obstacles is None):
             return
-        results = decision.chosen.found.results if decision.chosen is not None else {}
+        results = decision.chosen.plan.results if decision.chosen is not None else {}
         lower = self._asked_about(target, results)
         reported = 0
         for lead in self._units.ordered(lower, self._now).tolist():
@@ -116,14 +116,14 @@ class SparedUnits:
             leads = np.flatnonzero(self._units.is_lead)
             return leads[units.priority[leads] < target.priority]
         on = [self._snapshot.pods_on(node) for node in sorted(set(decision.placed.values()))]
-        found = np.unique(units.lead[np.concatenate(on)])
+        near = np.unique(units.lead[np.concatenate(on)])
         if target.group is not None:
             leads = np.flatnonzero(self._units.is_lead)
             protected = leads[units.protected[leads] | self._exempt[leads]]
             by_budget = [lead for lead, result in results.items() if result in _BY_BUDGET]
-            found = np.unique(np.concatenate([found, protected, np.array(by_budget, np.intp)]))
-        found = found[found != NO_UNIT].astype(np.intp)
-        lower: Rows = found[units.priority[found] < target.priority]
+            near = np.unique(np.concatenate([near, protected, np.array(by_budget, np.intp)]))
+        near = near[near != NO_UNIT].astype(np.intp)
+        lower: Rows = near[units.priority[near] < target.priority]
         return lower
 
     @cached_property
@@ -139,7 +139,7 @@ class SparedUnits:
                 return "the preemptor fits beside it"
             case UnitResult.ABOVE:
                 assert chosen is not None
-                return f"it is enough to take units of priority {chosen.found.minimal} or lower"
+                return f"it is enough to take units of priority {chosen.plan.minimal} or lower"
             case UnitResult.BUDGET:
                 return f"the preemptor fits beside it, and {self._budget(lead)}"
             case UnitResult.STRICT:
@@ -165,8 +165,8 @@ class SparedUnits:
         doubt = unknown_grant(self._engine.view.classes.get(name), name)
         held = f"its PriorityClass tolerates preemption by priorities below {minimum}"
         if doubt:
-            others = f"priorities from {minimum}" if minimum <= HIGHEST_USER_PRIORITY else "system classes"
-            held = f"its PriorityClass {doubt}, so only {others} preempt it"
+            allowed = f"priorities from {minimum}" if minimum <= HIGHEST_USER_PRIORITY else "system classes"
+            held = f"its PriorityClass {doubt}, so only {allowed} preempt it"
         if until <= LAST_SECOND:
             return f"{held} until {written_at(until)}"
         pending = [row for row in units.members(lead).tolist() if self._scheduled(row) is None]
@@ -216,14 +216,14 @@ class Explainer:
             semantics=self._engine.settings.semantics,
             outcome=decision.outcome,
             message=self._message(),
-            minimalPriority=None if chosen is None else chosen.found.minimal,
+            minimalPriority=None if chosen is None else chosen.plan.minimal,
             harm=self._harm(),
             placements=tuple(self._placements()),
-            victims=() if chosen is None else tuple(map(self._victim, chosen.found.victims.tolist())),
+            victims=() if chosen is None else tuple(map(self._victim, chosen.plan.victims.tolist())),
             spared=tuple(
                 self._verdict(lead, why, violates=violates) for lead, why, violates in spared.each()
             ),
-            nodes=() if refusals is None else tuple(NodeReason(*each) for each in refusals.reasons),
+            nodes=() if refusals is None else tuple(NodeReason(*reason) for reason in refusals.reasons),
             findings=tuple(self._findings()),
         )
 
@@ -247,12 +247,12 @@ class Explainer:
             return f"{where} once {gone} {'has' if len(names) == 1 else 'have'} gone: {some(names)}"
         if decision.chosen is None:
             return f"{where}; no unit is evicted"
-        victims = decision.chosen.found.victims
+        victims = decision.chosen.plan.victims
         pods = count(int(self._units.size[victims].sum()), "pod")
         units = [self._units.object_of(lead)[0] for lead in victims.tolist()]
         groups = units.count("PodGroup")
-        what = pods if not groups else f"{pods}, {count(groups, 'whole group')} among them"
-        return f"{where} after preempting {what}"
+        evicted = pods if not groups else f"{pods}, {count(groups, 'whole group')} among them"
+        return f"{where} after preempting {evicted}"
 
     def _example(self, elsewhere: Elsewhere | None) -> str:
         """Return a sentence on the units of other nodes that block the first node; empty for none."""
@@ -271,19 +271,28 @@ class Explainer:
         placed = self._decision.placed
         if len(target.rows) == 1 and target.group is None:
             return f"fits on node {self._snapshot.node_name(next(iter(placed.values())))}"
-        return f"{len(placed)} of {count(len(target.rows), 'pending pod')} fit{self._domain(target)}"
+        where = self._domain(target) + self._chance()
+        return f"{len(placed)} of {count(len(target.rows), 'pending pod')} fit{where}"
+
+    def _chance(self) -> str:
+        """Return that kube-scheduler may take another domain; empty if it may not."""
+        candidates = self._decision.candidates
+        if not candidates:
+            return ""
+        scheduler = f"kube-scheduler {self._engine.settings.semantics}"
+        return f" ({scheduler} looks at domains in random order and takes one of {some(candidates)})"
 
     def _domain(self, target: PlacementTarget) -> str:
         """Return where a group with a topology constraint is placed; empty for others."""
         group = target.group
-        wanted = [] if group is None else [*preferred_topology(group), *filter(None, (group.topology,))]
-        for key in wanted:
+        keys = [] if group is None else [*preferred_topology(group), *filter(None, (group.topology,))]
+        for key in keys:
             topology = Topology(self._snapshot, (key,))
             used = set(topology.counts(np.array(list(self._decision.placed.values()), np.intp)))
             if len(used) == 1 and min(used) >= 0:
-                wider = "" if key == wanted[0] else f", and in no single {wanted[0]}"
+                wider = "" if key == keys[0] else f", and in no single {keys[0]}"
                 return f" in {key}={topology.name(used.pop())}{wider}"
-        return f", but in no single {wanted[0]}" if wanted else ""
+        return f", but in no single {keys[0]}" if keys else ""
 
     def _placements(self) -> Iterator[Placed]:
         claimed = self._claimed()
@@ -293,7 +302,7 @@ class Explainer:
 
     def _claimed(self) -> dict[int, tuple[tuple[ClaimVolumePlan, ...], tuple[ClaimDevicesPlan, ...]]]:
         """Return the volumes and devices for the claims of each pod that is placed, by row."""
-        snapshot, chain, found = self._snapshot, self._engine.placer.chain, {}
+        snapshot, chain, claimed = self._snapshot, self._engine.placer.chain, {}
         placed = {
             row: node
             for row, node in self._decision.placed.items()
@@ -302,24 +311,24 @@ class Explainer:
         chosen = self._decision.chosen
         with snapshot.trial():
             if chosen is not None and placed:
-                snapshot.remove_many(self._units.all_members(chosen.found.victims))
+                snapshot.remove_many(self._units.all_members(chosen.plan.victims))
             for row, node in placed.items():
                 snapshot.assume(row, node)
                 plan = chain.volume_binding.plan(row)
                 volumes: list[tuple[str, str]] = []
                 if plan is not None:
-                    volumes = [(each.claim[1], each.volume) for each in plan.bound]
-                    volumes += [(each.claim[1], "") for each in plan.provisioned]
+                    volumes = [(volume.claim[1], volume.volume) for volume in plan.bound]
+                    volumes += [(volume.claim[1], "") for volume in plan.provisioned]
                 devices = chain.devices.plan(row) or ()
-                found[row] = (
-                    tuple(ClaimVolumePlan(*each) for each in sorted(volumes)),
-                    tuple(claim_devices(each) for each in devices),
+                claimed[row] = (
+                    tuple(ClaimVolumePlan(*volume) for volume in sorted(volumes)),
+                    tuple(claim_devices(claim) for claim in devices),
                 )
-        return found
+        return claimed
 
     def _placed_by_name(self) -> list[tuple[int, int]]:
         """Return the preemptor's pods and their nodes (rows), by the names of the pods."""
-        return sorted(self._decision.placed.items(), key=lambda each: self._names(each[0]))
+        return sorted(self._decision.placed.items(), key=lambda placement: self._names(placement[0]))
 
     def _victim(self, lead: int) -> UnitVerdict:
         chosen = self._decision.chosen
@@ -327,12 +336,12 @@ class Explainer:
         reason = self._needed(lead)
         if of_daemon_set(self._snapshot.pod_at(lead), self._engine.view):
             reason += "; its DaemonSet creates it again for this node"
-        return self._verdict(lead, reason, violates=lead in chosen.found.violating)
+        return self._verdict(lead, reason, violates=lead in chosen.plan.violating)
 
     def _needed(self, lead: int) -> str:
         """Return the resources of a unit that the preemptor needs."""
         chosen, core = self._decision.chosen, self._units.core.item(lead)
-        if chosen is not None and (chosen.found.victims == core).any():
+        if chosen is not None and (chosen.plan.victims == core).any():
             return "its group is preempted as a whole"
         lacking, requests, resource = self._lacking, self._snapshot.requests, self._snapshot.resource
         members = self._units.members(lead)
@@ -353,7 +362,7 @@ class Explainer:
         """Whether a filter other than room may refuse one of the preemptor's pods."""
         snapshot, chain = self._snapshot, self._engine.placer.chain
         shapes = {snapshot.shape.item(row) for row in self._decision.placed}
-        return not all(chain.resources_only(snapshot.shapes[each]) for each in shapes)
+        return not all(chain.resources_only(snapshot.shapes[shape_id]) for shape_id in shapes)
 
     @cached_property
     def _refusal_beside(self) -> dict[int, _ExplainedRefusal]:
@@ -361,11 +370,11 @@ class Explainer:
         snapshot, units, chosen = self._snapshot, self._units, self._decision.chosen
         assert chosen is not None
         kinds = list(dict.fromkeys((snapshot.shape.item(row), node) for row, node in self._placed_by_name()))
-        found = {}
+        refusals = {}
         with snapshot.trial():
-            snapshot.remove_many(units.all_members(chosen.found.victims))
+            snapshot.remove_many(units.all_members(chosen.plan.victims))
             before = {kind: self._refused(*kind) for kind in kinds}
-            for lead in chosen.found.victims.tolist():
+            for lead in chosen.plan.victims.tolist():
                 own = units.members(lead)
                 near = set(units.node[own].tolist())
                 with snapshot.trial():
@@ -374,8 +383,8 @@ class Explainer:
                     after = ((kind, self._refused(*kind)) for kind in asked[:_MAX_CHECKED])
                     refused = next((beside for kind, beside in after if beside != before[kind]), None)
                 if refused is not None:
-                    found[lead] = refused
-        return found
+                    refusals[lead] = refused
+        return refusals
 
     def _refused(self, shape_id: int, node: int) -> _ExplainedRefusal:
         """Return the refusal of a pod of a shape on a node."""
@@ -475,5 +484,5 @@ class Explainer:
 def claim_devices(assumed: AssumedClaim) -> ClaimDevicesPlan:
     """Return the devices that a claim would get."""
     results = assumed.allocation.devices.results or ()
-    devices = (DevicePlan(each.request, each.driver, each.pool, each.device) for each in results)
+    devices = (DevicePlan(result.request, result.driver, result.pool, result.device) for result in results)
     return ClaimDevicesPlan(IN_MEMORY if assumed.extended else assumed.claim[1], tuple(devices))

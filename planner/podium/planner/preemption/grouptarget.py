@@ -89,11 +89,10 @@ def group_target(
     min_count = group.least
     ready = [pod for pod in waiting if not pod.spec.schedulingGates and not _deleted(pod)]
     gated = [pod for pod in waiting if pod.spec.schedulingGates]
-    if gated and settings.semantics is Semantics.V1_37:
-        text = (
-            f"kube-scheduler 1.37 holds the whole group: {count(len(gated), 'pod')} held by scheduling gates"
-        )
-        return Unplaceable(f"{text}: {gate_names(gated)}", Blocker.GATED)
+    if gated and settings.semantics.rules.agreement:
+        held = f"{count(len(gated), 'pod')} held by scheduling gates: {gate_names(gated)}"
+        text = f"kube-scheduler {settings.semantics} holds the whole group: {held}"
+        return Unplaceable(text, Blocker.GATED)
     if len(ready) + running < min_count or not ready:
         return _too_few(ready, members, min_count)
     if group.demands:
@@ -108,7 +107,7 @@ def group_target(
     if doubted and settings.divergence is DivergencePolicy.HOLD:
         return Unplaceable(f"{doubted}, and the divergence policy is Hold", Blocker.DIVERGENT, disputed)
     rows = _in_order(snapshot, ready)
-    missing = {what: None for row in rows for what in snapshot.shape_at(row).missing}
+    missing = {request: None for row in rows for request in snapshot.shape_at(row).missing}
     judged = tuple(row for row in rows if not snapshot.shape_at(row).missing)
     if len(judged) + running < min_count or not judged:
         return Unplaceable(
@@ -179,14 +178,16 @@ def _slices(
         return None
     rows = [*(snapshot.pod_row[name_of(pod)] for pod in runs), *waiting]
     ordered = sorted(rows, key=lambda row: natural(name_of(snapshot.pod_at(row))[1]))
-    found, pending = [], set(waiting)
+    slices, pending = [], set(waiting)
     for first in range(0, len(ordered), size):
-        part = ordered[first : first + size]
-        nodes = (snapshot.node.item(row) for row in part if row not in pending)
-        found.append(
-            PodSlice(tuple(row for row in part if row in pending), tuple(node for node in nodes if node >= 0))
+        slice_rows = ordered[first : first + size]
+        nodes = (snapshot.node.item(row) for row in slice_rows if row not in pending)
+        slices.append(
+            PodSlice(
+                tuple(row for row in slice_rows if row in pending), tuple(node for node in nodes if node >= 0)
+            )
         )
-    return PodSlices(key, size, tuple(found))
+    return PodSlices(key, size, tuple(slices))
 
 
 def asks_for_all(group: Child) -> bool:
@@ -209,14 +210,19 @@ def several_schedulers(pods: Iterable[Pod]) -> Unplaceable | None:
 def _disagreement(divergence: Divergence, members: list[Pod], settings: Settings) -> Unplaceable | None:
     """Return in what members differ that must agree before a group is scheduled; None if they agree."""
     several = several_schedulers(members)
-    if several is not None or settings.semantics is not Semantics.V1_37:
+    if several is not None or not settings.semantics.rules.agreement:
         return several
-    for axis, what in ((divergence.priority, "priority"), (divergence.policy, "preemptionPolicy")):
+    for axis, field in ((divergence.priority, "priority"), (divergence.policy, "preemptionPolicy")):
         if axis.differing:
-            others = listed([str(each.value) for each in axis.differing])
-            reason = f"it has {what} {axis.expected} and pods of it {others}"
-            return Unplaceable(f"kube-scheduler 1.37 refuses it, because {reason}", Blocker.DIVERGENT)
+            differing = listed([str(member.value) for member in axis.differing])
+            reason = f"it has {field} {axis.expected} and pods of it {differing}"
+            return refused_by_kube_scheduler(reason, settings)
     return None
+
+
+def refused_by_kube_scheduler(reason: str, settings: Settings) -> Unplaceable:
+    """Return that the kube-scheduler of these rules refuses pods that are placed together."""
+    return Unplaceable(f"kube-scheduler {settings.semantics} refuses it, because {reason}", Blocker.DIVERGENT)
 
 
 def forbids_preemption(group: Child, pods: Iterable[Pod], classes: Mapping[str, PriorityClass]) -> bool:
@@ -230,8 +236,8 @@ def forbids_preemption(group: Child, pods: Iterable[Pod], classes: Mapping[str, 
 def forbids_by_policy(policy: str | None, class_name: str, classes: Mapping[str, PriorityClass]) -> bool:
     """Return whether a policy forbids preemption; an absent one is its class's, as admission copies it."""
     if policy is None:
-        found = classes.get(class_name)
-        policy = found.preemptionPolicy if found is not None else None
+        priority_class = classes.get(class_name)
+        policy = priority_class.preemptionPolicy if priority_class is not None else None
     return policy == NEVER
 
 

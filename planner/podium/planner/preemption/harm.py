@@ -124,18 +124,18 @@ def _work_on_shared(units: Units, rows: Rows, owners: Int64s, now: int) -> dict[
 
     Of the pods of an owner, the one with the longest time counts.
     """
-    found: dict[int, dict[Name, int]] = defaultdict(dict)
+    lost: dict[int, dict[Name, int]] = defaultdict(dict)
     at = np.flatnonzero(units.shares_claims[rows])
     sharing = rows[at]
     pods = zip(
         sharing.tolist(), owners[at].tolist(), _seconds_lost(units, sharing, now).tolist(), strict=True
     )
     for row, owner, seconds in pods:
-        for each in units.snapshot.devices.held(row):
-            if each.shared:
-                work = each.devices * seconds
-                found[owner][each.claim] = max(found[owner].get(each.claim, 0), work)
-    return found
+        for held in units.snapshot.devices.held(row):
+            if held.shared:
+                work = held.devices * seconds
+                lost[owner][held.claim] = max(lost[owner].get(held.claim, 0), work)
+    return lost
 
 
 def accelerators(snapshot: Snapshot, rows: Rows) -> Int64s:
@@ -172,26 +172,26 @@ class UnitWeights(NamedTuple):
 def weights(units: Units, leads: Rows, now: int) -> UnitWeights:
     """Return the weights of units."""
     priorities, level = np.unique(units.priority[leads], return_inverse=True)
-    shifts = [(_WORK + 2 * _COUNT) * each for each in range(len(priorities))]
+    shifts = [(_WORK + 2 * _COUNT) * rank for rank in range(len(priorities))]
     sizes, work, levels = units.size[leads].tolist(), work_lost(units, leads, now).tolist(), level.tolist()
     of_units = [
-        ((lost << 2 * _COUNT) + (size << _COUNT) + 1) << shifts[each]
-        for size, each, lost in zip(sizes, levels, work, strict=True)
+        ((lost << 2 * _COUNT) + (size << _COUNT) + 1) << shifts[rank]
+        for size, rank, lost in zip(sizes, levels, work, strict=True)
     ]
     rows, members = units.members_of(leads)
-    found = _work_on_shared(units, rows, np.repeat(np.arange(len(leads)), members), now)
-    return UnitWeights(of_units, _shared_weights(found, [shifts[each] for each in levels]))
+    shared = _work_on_shared(units, rows, np.repeat(np.arange(len(leads)), members), now)
+    return UnitWeights(of_units, _shared_weights(shared, [shifts[rank] for rank in levels]))
 
 
-def _shared_weights(found: dict[int, dict[Name, int]], shifts: Sequence[int]) -> list[list[tuple[int, int]]]:
+def _shared_weights(lost: dict[int, dict[Name, int]], shifts: Sequence[int]) -> list[list[tuple[int, int]]]:
     """Return for each unit the claims that other units hold too, by number, with their weights."""
     holders: dict[Name, list[int]] = defaultdict(list)
-    for at, works in found.items():
+    for at, works in lost.items():
         for claim in works:
             holders[claim].append(at)
     shared: list[list[tuple[int, int]]] = [[] for _ in shifts]
     several = ((claim, units) for claim, units in holders.items() if len(units) > 1)
     for number, (claim, units) in enumerate(several):
         for at in units:
-            shared[at].append((number, (found[at][claim] << 2 * _COUNT) << shifts[at]))
+            shared[at].append((number, (lost[at][claim] << 2 * _COUNT) << shifts[at]))
     return shared

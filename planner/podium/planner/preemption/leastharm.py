@@ -106,9 +106,9 @@ def candidates(
     charges, allowed = budgets.scarce(pool.leads, units)
     useful = np.bincount(pool.owner, _usefulness(pool, kinds), len(pool.leads))
     weighed = weights(units, pool.leads, now)
-    found = [
-        Candidate(*each)
-        for each in zip(
+    rated = [
+        Candidate(*fields)
+        for fields in zip(
             usage,
             weighed.of_units,
             units.priority[pool.leads].tolist(),
@@ -119,12 +119,12 @@ def candidates(
             strict=True,
         )
     ]
-    return found, allowed
+    return rated, allowed
 
 
 def _surplus(pool: UnitPool, units: Units) -> list[list[int]]:
     """Return the positions of the surplus of each unit."""
-    found: list[list[int]] = [[] for _ in pool.leads]
+    surplus: list[list[int]] = [[] for _ in pool.leads]
     cores = units.core[pool.leads]
     above = np.flatnonzero(cores != NO_UNIT).tolist()
     if above:
@@ -133,8 +133,8 @@ def _surplus(pool: UnitPool, units: Units) -> list[list[int]]:
             # A pool with a core has all of its surplus, but it may have surplus without its core.
             core = position.get(cores.item(at))
             if core is not None:
-                found[core].append(at)
-    return found
+                surplus[core].append(at)
+    return surplus
 
 
 def _usefulness(pool: UnitPool, kinds: PodKinds) -> Int64s:
@@ -145,14 +145,14 @@ def _usefulness(pool: UnitPool, kinds: PodKinds) -> Int64s:
     largest = max(kinds.kinds, key=lambda kind: kind.amounts)
     least = np.full(len(pool.owner), np.inf)
     short_of = np.full(len(pool.owner), np.inf)
-    for free, amounts, wanted in zip(pool.free, pool.amounts, largest.amounts, strict=True):
-        if not wanted:
+    for free, amounts, requested in zip(pool.free, pool.amounts, largest.amounts, strict=True):
+        if not requested:
             continue
-        part = amounts / wanted
-        least = np.minimum(least, part)
-        short_of = np.where((free < wanted)[pool.node], np.minimum(short_of, part), short_of)
-    part = np.where(np.isinf(short_of), least, short_of)
-    return np.minimum(part, largest.most) * largest.nodes[pool.node]
+        ratio = amounts / requested
+        least = np.minimum(least, ratio)
+        short_of = np.where((free < requested)[pool.node], np.minimum(short_of, ratio), short_of)
+    ratio = np.where(np.isinf(short_of), least, short_of)
+    return np.minimum(ratio, largest.most) * largest.nodes[pool.node]
 
 
 def _enough(pool: UnitPool, kinds: PodKinds, away: Bools) -> bool:
@@ -230,7 +230,7 @@ def _in_cheapest_domains(price: Floats, gain: Int64s, slices: SliceDomains, miss
         width = int(np.searchsorted(np.cumsum(gain[here]), slices.size)) + 1
         if len(here):
             domains.append((float((price[here] * gain[here])[:width].sum()), here))
-    for _, here in sorted(domains, key=lambda each: each[0]):
+    for _, here in sorted(domains, key=lambda pair: pair[0]):
         if missing <= 0:
             break
         chosen[here] = True
@@ -264,16 +264,16 @@ def least_harm(
     `ordered` are the units that may go, the most important first. `only_room` says that nothing but resources
     and nodes can refuse the preemptor in this domain. `effort` is that of the search.
     """
-    one = domain.node is not None and not only_room
-    if (one or dry_run.has_pod_affinity) and _placed_without(dry_run, domain, ordered) is None:
+    single = domain.node is not None and not only_room
+    if (single or dry_run.has_pod_affinity) and _placed_without(dry_run, domain, ordered) is None:
         # The KEP checks this first: no unit is evicted for a preemptor with affinity to a potential victim.
         return None
-    found = _by_resources(dry_run, budgets, domain, ordered, now=now, effort=effort)
-    if found is not None and (placed := _placed_without(dry_run, domain, found)) is not None:
-        return LeastHarmPlan(placed, found)
-    if found is None and (only_room or dry_run.monotone):
+    evicted = _by_resources(dry_run, budgets, domain, ordered, now=now, effort=effort)
+    if evicted is not None and (placed := _placed_without(dry_run, domain, evicted)) is not None:
+        return LeastHarmPlan(placed, evicted)
+    if evicted is None and (only_room or dry_run.monotone):
         return None
-    first = _by_leaving(dry_run, domain, ordered, found if found is not None else ordered[:0])
+    first = _by_leaving(dry_run, domain, ordered, evicted if evicted is not None else ordered[:0])
     if first is None or not dry_run.needs_devices or not effort or len(first.victims) == 0:
         return first
     victims = less_harm(dry_run, budgets, domain, ordered, first.victims, now, effort=effort)
@@ -291,9 +291,9 @@ def _by_resources(
     if kinds is None:
         return None
     pool = narrowed(pool_of(units, ordered, kinds), units, kinds, budgets, now)
-    found, allowed = candidates(pool, units, kinds, budgets, now)
+    rated, allowed = candidates(pool, units, kinds, budgets, now)
     room = capacity(pool.room(np.ones(len(pool.leads), np.bool_)), kinds)
-    victims = Search(found, room, dry_run.preemptor.needed, allowed, dry_run.deadline, effort=effort).least()
+    victims = Search(rated, room, dry_run.preemptor.needed, allowed, dry_run.deadline, effort=effort).least()
     return None if victims is None else pool.leads[victims]
 
 
@@ -430,14 +430,14 @@ def less_harm(  # noqa: PLR0917 - those of `leastharm.least_harm`, and the victi
     weighed = weights(units, pool, now)
     charges, allowed = budgets.scarce(pool, units)
     position = {lead: at for at, lead in enumerate(pool.tolist())}
-    found = [
+    rated = [
         Candidate(
             [(row, ()) for row in units.members(lead).tolist()],
             weighed.of_units[at],
             units.priority.item(lead),
             useful,
             charges[at],
-            [position[each] for each in units.with_surplus(pool[at : at + 1]).tolist() if each != lead],
+            [position[extra] for extra in units.with_surplus(pool[at : at + 1]).tolist() if extra != lead],
             weighed.shared[at],
         )
         for (lead, at), useful in zip(position.items(), _devices(dry_run, pool).tolist(), strict=True)
@@ -445,7 +445,7 @@ def less_harm(  # noqa: PLR0917 - those of `leastharm.least_harm`, and the victi
     with dry_run.trial():
         dry_run.remove(pool)
         room = _PlacedCapacity(dry_run, domain)
-        search = Search(found, room, dry_run.preemptor.needed, allowed, dry_run.deadline, effort=effort)
+        search = Search(rated, room, dry_run.preemptor.needed, allowed, dry_run.deadline, effort=effort)
         least = search.least()
     return None if least is None else pool[least]
 
@@ -473,9 +473,9 @@ def _devices(dry_run: DryRun, leads: Rows) -> Floats:
     units, held = dry_run.units, np.zeros(len(leads))
     for at, lead in enumerate(leads.tolist()):
         claims = {
-            each.claim: each.devices
+            holding.claim: holding.devices
             for row in units.members(lead).tolist()
-            for each in dry_run.snapshot.devices.held(row)
+            for holding in dry_run.snapshot.devices.held(row)
         }
         held[at] = sum(claims.values())
     return held

@@ -53,10 +53,10 @@ class Neighbours:
         self._hosts = np.zeros(len(snapshot.alive), np.bool_)
         self._hosts[list(placed.values())] = True
         self._drivers = {
-            each.driver
+            attachment.driver
             for shape in self._shapes.values()
             if chain.attach_limits.concerns(shape)
-            for each in shape.attachments
+            for attachment in shape.attachments
         }
         # Whether members need devices.
         self._needs_devices = any(chain.devices.concerns(shape) for shape in self._shapes.values())
@@ -131,7 +131,7 @@ class Neighbours:
 
     def _attaches(self, shape: Shape) -> bool:
         """Return whether pods of a shape have a volume of a limited driver of the members."""
-        return any(each.driver in self._drivers for each in shape.attachments)
+        return any(attachment.driver in self._drivers for attachment in shape.attachments)
 
     def _has_claims(self, rows: Rows) -> Bools:
         """Return which pods have claims, whose devices members may need."""
@@ -194,7 +194,7 @@ class Neighbours:
             for row, node in self._placed.items():
                 self._deadline.enforce()
                 shape = snapshot.shape_at(row)
-                if any(each.reason(shape, node) is not None for each in filters):
+                if any(node_filter.reason(shape, node) is not None for node_filter in filters):
                     return False
                 snapshot.assume(row, node)
         return True
@@ -206,12 +206,12 @@ class Neighbours:
 
     def _spread_limits(self) -> list[_GroupSpreadLimit]:
         """Return the constraints of the members; equal constraints of several members occur once."""
-        found: dict[tuple[object, ...], _GroupSpreadLimit] = {}
+        by_key: dict[tuple[object, ...], _GroupSpreadLimit] = {}
         for shape in self._shapes.values():
             for limit in self._chain.spread.limits(shape):
-                if _key(limit) not in found:
-                    found[_key(limit)] = self._spread_limit(limit)
-        return list(found.values())
+                if _key(limit) not in by_key:
+                    by_key[_key(limit)] = self._spread_limit(limit)
+        return list(by_key.values())
 
     def _spread_limit(self, limit: SpreadLimit) -> _GroupSpreadLimit:
         snapshot = self._snapshot
@@ -223,7 +223,7 @@ class Neighbours:
             self._deadline.enforce()
             shape = snapshot.shape_at(row)
             domain = own.item(node)
-            if any(_key(each) == _key(limit) for each in self._chain.spread.limits(shape)):
+            if any(_key(constraint) == _key(limit) for constraint in self._chain.spread.limits(shape)):
                 before[domain] = members[domain]
             counts = limit.pods.match(shape) and not snapshot.terminating.item(row)
             if counts and column.item(node) >= 0:
@@ -272,7 +272,7 @@ class Neighbours:
         for shape, owners in kinds.each():
             for at in owners[hosts[nodes[owners]]].tolist() if shape.ports or shape.disks else ():
                 self._deadline.enforce()
-                same[at] = any(conflict_on_node(shape, each) for each in held[nodes.item(at)])
+                same[at] = any(conflict_on_node(shape, member) for member in held[nodes.item(at)])
         return same
 
 
@@ -282,7 +282,7 @@ class _PodsByShape:
     def __init__(self, shapes: Mapping[int, Shape], shape_ids: Int32s) -> None:
         self._order = np.argsort(shape_ids, kind="stable")
         ids, first = np.unique(shape_ids[self._order], return_index=True)
-        self._shapes = [shapes[each] for each in ids.tolist()]
+        self._shapes = [shapes[shape_id] for shape_id in ids.tolist()]
         self._bounds = [*first.tolist(), len(shape_ids)]
 
     def each(self) -> Iterator[tuple[Shape, Rows]]:
@@ -292,21 +292,24 @@ class _PodsByShape:
 
     def positions(self, *pods: PodSelection) -> Rows:
         """Return the positions of the pods that are in all of `pods`."""
-        marks = next((found for each in pods if (found := required_labels(each.selector)) is not None), None)
+        marks = next(
+            (labels for selection in pods if (labels := required_labels(selection.selector)) is not None),
+            None,
+        )
         return self._positions(
             at
             for at, shape in enumerate(self._shapes)
             if (marks is None or any(mark in shape.labels for mark in marks))
-            and all(each.match(shape) for each in pods)
+            and all(selection.match(shape) for selection in pods)
         )
 
     def carrying(self) -> dict[PodTerm, Rows]:
         """Return the anti-affinity terms of pods, with the positions of these pods."""
-        found: dict[PodTerm, list[int]] = defaultdict(list)
+        by_term: dict[PodTerm, list[int]] = defaultdict(list)
         for at, shape in enumerate(self._shapes):
             for term in dict.fromkeys(shape.pod_anti_affinity):
-                found[term].append(at)
-        return {term: self._positions(each) for term, each in found.items()}
+                by_term[term].append(at)
+        return {term: self._positions(positions) for term, positions in by_term.items()}
 
     def _positions(self, shapes: Iterable[int]) -> Rows:
         parts = [self._order[self._bounds[at] : self._bounds[at + 1]] for at in shapes]

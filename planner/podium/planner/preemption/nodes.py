@@ -221,8 +221,8 @@ class VictimSums:
             if self.excluded is not None:
                 potential &= ~self.excluded[depth, :width]
             fits = open_still & potential
-            for at, each in enumerate(amounts):
-                lacks[at] -= np.where(potential, each[depth], 0)
+            for at, amount in enumerate(amounts):
+                lacks[at] -= np.where(potential, amount[depth], 0)
                 fits &= lacks[at] <= 0
             if not fits.any():
                 continue
@@ -317,8 +317,8 @@ class VictimSums:
         top = going & (lists.priority[:, at] == levels[0].priority)
         start = np.where(top, np.minimum(units.start[leads[:, at]], now), NO_START).min(axis=0)
         latest = int(start.max())
-        found = Harm(0, tuple(levels), -latest)
-        return found, lists.nodes[at[start == latest]], found.pods == 1 and not lost.any()
+        harm = Harm(0, tuple(levels), -latest)
+        return harm, lists.nodes[at[start == latest]], harm.pods == 1 and not lost.any()
 
     def fewest(self, lists: VictimLists, level: int) -> Int64s:
         """Return for each node a number of pods of a priority that every plan there evicts at least."""
@@ -333,21 +333,21 @@ class VictimSums:
     def _victims(self, lists: VictimLists, level: int) -> Bools:
         """Return the victims, by place and node, one entry for each unit."""
         potential = lists.potential & (lists.priority <= level)
-        amounts = [np.where(potential, each, 0) for each in lists.amounts]
+        amounts = [np.where(potential, amount, 0) for amount in lists.amounts]
         head = potential
         repeats_unit = np.flatnonzero(self._table.repeats_unit[lists.nodes])
         if len(repeats_unit):
             head = self._merge_units(lists.leads, potential, amounts, repeats_unit)
         lacks = [lack[lists.nodes] for lack in self._missing.values()]
-        slack = [each.sum(axis=0) - lack for each, lack in zip(amounts, lacks, strict=True)]
+        slack = [amount.sum(axis=0) - lack for amount, lack in zip(amounts, lacks, strict=True)]
         victims = np.zeros(potential.shape, np.bool_)
         for place in range(len(potential) - 1, -1, -1):
             self._deadline.enforce()
             stays = head[place].copy()
-            for each, left in zip(amounts, slack, strict=True):
-                stays &= left >= each[place]
+            for amount, left in zip(amounts, slack, strict=True):
+                stays &= left >= amount[place]
             slack = [
-                left - np.where(stays, each[place], 0) for each, left in zip(amounts, slack, strict=True)
+                left - np.where(stays, amount[place], 0) for amount, left in zip(amounts, slack, strict=True)
             ]
             victims[place] = head[place] & ~stays
         return victims
@@ -360,7 +360,7 @@ class VictimSums:
         head[:-1, repeats_unit] &= ~same
         for place in np.flatnonzero(same.any(axis=1)).tolist():
             here = repeats_unit[same[place]]
-            for each in amounts:
-                each[place + 1, here] += each[place, here]
-                each[place, here] = 0
+            for amount in amounts:
+                amount[place + 1, here] += amount[place, here]
+                amount[place, here] = 0
         return head

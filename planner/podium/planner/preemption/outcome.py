@@ -224,8 +224,8 @@ class TenantNames:
 
     def uid(self, kind: str, namespace: str, name: str) -> str:
         """Return an object's UID, or words for none: manifests that never were on a server have none."""
-        found = self._find(kind, namespace, name)
-        return (found.metadata.uid if found is not None else None) or NO_UID
+        named = self._find(kind, namespace, name)
+        return (named.metadata.uid if named is not None else None) or NO_UID
 
     def redact_plan(self, plan: Plan) -> Plan:
         """Return a plan with replaced identities; its sentences must be written with `name`."""
@@ -266,7 +266,7 @@ class TenantNames:
             case "PodGroup":
                 return view.groups.get(GroupKey(True, *key)) or view.groups.get(GroupKey(False, *key))
             case "CompositePodGroup":
-                native, ours = (GroupKey(each, *key, composite=True) for each in (True, False))
+                native, ours = (GroupKey(is_native, *key, composite=True) for is_native in (True, False))
                 return view.composites.get(native) or view.composites.get(ours)
             case "PodDisruptionBudget":
                 return view.budgets.get(key)

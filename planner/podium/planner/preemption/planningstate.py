@@ -13,9 +13,9 @@ import numpy as np
 
 from podium.api.core import Namespace, PodDisruptionBudget, PriorityClass
 from podium.api.devices import ResourceClaim
-from podium.api.foreign import PodOwner
 from podium.api.groups import CompositeGroup, PodGroup
 from podium.api.membership import GroupKey, key_of, membership, parent_key
+from podium.api.podkinds.kind import PodOwner
 from podium.api.podrequests import LATEST
 from podium.api.schedulable import Schedulable
 from podium.api.storage import VolumeAttachment
@@ -32,15 +32,15 @@ from podium.planner.preemption.decision import DecisionCache
 from podium.planner.preemption.domain import DomainPlanner
 from podium.planner.preemption.dryrun import DryRun
 from podium.planner.preemption.harm import Harm, harm
-from podium.planner.preemption.intents import Intents, is_leaving, stored_nomination
+from podium.planner.preemption.inflight import Intents, is_leaving, stored_nomination
 from podium.planner.preemption.nodes import NodeTable
 from podium.planner.preemption.protection import daemon_set
 from podium.planner.preemption.search import EFFORT
 from podium.planner.preemption.target import PlacementTarget, PreemptorPods
 from podium.planner.preemption.treeplans import TreePlanner
-from podium.planner.preemption.units import GroupIndex, UnitRule, Units, root_of, unit_rule, whole_of
+from podium.planner.preemption.units import GroupIndex, Units, root_of, whole_of
 from podium.planner.scores import UPSTREAM
-from podium.planner.semantics import Semantics
+from podium.planner.semantics import Semantics, UnitRule
 from podium.planner.settings import Budgets, Settings
 from podium.planner.snapshot import Snapshot
 from podium.planner.volumes.index import discard
@@ -191,14 +191,19 @@ class PlanningState:
             self.settings.weights if own else UPSTREAM,
             by_hash=own,
             own_rules=own,
+            empty_selector=self.settings.semantics.rules.empty_selector,
         )
-        self.budgets = BudgetIndex(self.snapshot, None if intents is None else intents.disruptions)
+        self.budgets = BudgetIndex(
+            self.snapshot,
+            None if intents is None else intents.disruptions,
+            empty_selector=self.settings.semantics.rules.empty_selector,
+        )
         self._groups = GroupIndex[GroupKey]()
         # The groups of each set that spreads over domains, by namespace and name of the set.
         self._spread_sets: dict[tuple[str, str], set[GroupKey]] = {}
         # By the UID of the DaemonSet that pods name as their controller.
         self._daemons = GroupIndex[str]()
-        self._grouped = unit_rule(self.settings.semantics, for_group=False).member_priority
+        self._grouped = self.settings.semantics.rules.pod_victims.member_priority
         self._native = view.native_served
         self._units: dict[UnitRule, tuple[Units, NodeTable]] = {}
         self._intents = intents
@@ -303,20 +308,20 @@ class PlanningState:
         Results from before a passed deadline are kept: the next call continues from there.
         """
         self.catch_up()
-        rule = unit_rule(self.settings.semantics, for_group=for_group)
-        found = self._units.get(rule)
-        if found is None:
+        rule = self.settings.semantics.rules.victims(for_group=for_group)
+        known = self._units.get(rule)
+        if known is None:
             units = Units(
                 *(self.view, self.snapshot, self._groups, rule, self.settings, self._leaving, self._refusal)
             )
-            found = self._units[rule] = (units, NodeTable(units))
+            known = self._units[rule] = (units, NodeTable(units))
         if self._intents is not None:
             self._intents.disruptions.expire(now)
             over = self._intents.failed_evictions.expire(now)
-            self._touch([row for each in over if (row := self.snapshot.row_of(*each)) is not None])
-        units, table = found
+            self._touch([row for pod in over if (row := self.snapshot.row_of(*pod)) is not None])
+        units, table = known
         table.refresh(units.refresh(deadline), now)
-        return found
+        return known
 
     def chooser(
         self, preemptor: PreemptorPods, now: int, deadline: Deadline = NEVER, effort: int = EFFORT
@@ -325,7 +330,7 @@ class PlanningState:
 
         `effort` is that of the search for the least harm.
         """
-        rule = unit_rule(self.settings.semantics, for_group=preemptor.group)
+        rule = self.settings.semantics.rules.victims(for_group=preemptor.group)
         units, table = self._units[rule]
         dry_run = DryRun(self.placer, units, preemptor, self.settings.semantics, deadline)
         planner_of = DomainPlanner if preemptor.tree is None else TreePlanner
@@ -339,10 +344,10 @@ class PlanningState:
 
         `units` are those it was decided with; no object may have changed since.
         """
-        found = chosen.found
-        if isinstance(found.cost, Harm):
-            return found.cost
-        return harm(units, found.victims, self.violations(units, found.victims), now)
+        plan = chosen.plan
+        if isinstance(plan.cost, Harm):
+            return plan.cost
+        return harm(units, plan.victims, self.violations(units, plan.victims), now)
 
     def violations(self, units: Units, leads: Rows) -> int:
         """Return how many pods of units (by lead) exceed their budgets if all of the units are evicted."""
@@ -427,12 +432,12 @@ class PlanningState:
         peers = self._spread_sets.get((group.ref.namespace, name), set()) - {key_of(group)}
         return tuple(np.array(sorted(self._groups.rows.get(key, ())), np.intp) for key in sorted(peers))
 
-    def with_peers(self, found: PlacementTarget) -> PlacementTarget:
+    def with_peers(self, target: PlacementTarget) -> PlacementTarget:
         """Return a target with the peers of its group, and of the groups of its parts."""
-        peers = self.spread_peers(found.group) if isinstance(found.group, PodGroup) else ()
-        if not peers and not found.parts:
-            return found
-        return found._replace(peers=peers, parts=tuple(map(self.with_peers, found.parts)))
+        peers = self.spread_peers(target.group) if isinstance(target.group, PodGroup) else ()
+        if not peers and not target.parts:
+            return target
+        return target._replace(peers=peers, parts=tuple(map(self.with_peers, target.parts)))
 
     def _note_trees(self, *changed: object) -> None:
         """Record a group that came, changed or is gone, and the root of its tree.

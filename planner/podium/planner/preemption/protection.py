@@ -61,8 +61,8 @@ def of_daemon_set(pod: Schedulable, view: ClusterReader) -> bool:
     owner = _controller(pod, DAEMON_SET)
     if owner is None or not _made_for_its_node(pod):
         return False
-    found = view.owners.get(ObjectRef(*DAEMON_SET, pod.metadata.namespace or "", owner.name))
-    return found.metadata.uid == owner.uid if found is not None else Kind.OWNER in view.unread
+    stored = view.owners.get(ObjectRef(*DAEMON_SET, pod.metadata.namespace or "", owner.name))
+    return stored.metadata.uid == owner.uid if stored is not None else Kind.OWNER in view.unread
 
 
 def is_mirror(pod: Schedulable, view: ClusterReader) -> bool:
@@ -84,7 +84,7 @@ def _made_for_its_node(pod: Schedulable) -> bool:
     required = pod.spec.required_nodes
     terms = (required.nodeSelectorTerms if required is not None else None) or ()
     fields = [field for term in terms for field in term.matchFields or ()]
-    return len(terms) == 1 and [(each.key, each.operator, each.values) for each in fields] == [
+    return len(terms) == 1 and [(field.key, field.operator, field.values) for field in fields] == [
         ("metadata.name", "In", [pod.spec.nodeName])
     ]
 
@@ -113,20 +113,21 @@ class Exemption(NamedTuple):
         return min(scheduled + self.seconds, FOREVER)
 
 
-def exemption(found: PriorityClass | None, class_name: str) -> Exemption | None:
+def exemption(priority_class: PriorityClass | None, class_name: str) -> Exemption | None:
     """Return the exemption that a victim's class grants, None for a victim without a class.
 
-    `found` is the class of that name, if there is one. Without annotations it is the plugin's default, value
-    + 1 and 0 seconds. That exempts a pod only if its own priority is below its class's. An unknown grant,
-    because the class does not exist or an annotation does not parse, counts as UNKNOWN_TOLERATION.
+    `priority_class` is the class of that name, if there is one. Without annotations it is the plugin's
+    default, value + 1 and 0 seconds. That exempts a pod only if its own priority is below its class's. An
+    unknown grant, because the class does not exist or an annotation does not parse, counts as
+    UNKNOWN_TOLERATION.
     """
     if not class_name:
         return None
-    if found is None:
+    if priority_class is None:
         value = SYSTEM_CLASSES.get(class_name)
         read = UNKNOWN_TOLERATION if value is None else PreemptionToleration(value + 1, 0)
     else:
-        read = toleration(found) or PreemptionToleration((found.value or 0) + 1, 0)
+        read = toleration(priority_class) or PreemptionToleration((priority_class.value or 0) + 1, 0)
     return Exemption(read.minimum_preemptable_priority, read.seconds)
 
 
@@ -144,12 +145,12 @@ def can_tolerate_preemption(
     return seconds(now) < granted.until(scheduled_at(victim))
 
 
-def unknown_grant(found: PriorityClass | None, class_name: str) -> str:
+def unknown_grant(priority_class: PriorityClass | None, class_name: str) -> str:
     """Return why the grant of a class is unknown ("gold does not exist"), empty if it is known."""
-    if found is None:
+    if priority_class is None:
         return f"{class_name} does not exist" if class_name and class_name not in SYSTEM_CLASSES else ""
-    read = toleration(found)
-    keys = [] if read is None else [each.key for each in read.unparsed]
+    read = toleration(priority_class)
+    keys = [] if read is None else [annotation.key for annotation in read.unparsed]
     return f"{class_name} has annotations that are no integers ({listed(keys)})" if keys else ""
 
 
@@ -166,7 +167,9 @@ def group_until(granted: Exemption, earliest: int, group: Child) -> int:
     made = _second(group.metadata.creationTimestamp)
     if earliest != FOREVER and made is not None and earliest - granted.seconds < made:
         return 0
-    first = (_second(each.lastTransitionTime) for each in group.conditions if _says_scheduled(each))
+    first = (
+        _second(condition.lastTransitionTime) for condition in group.conditions if _says_scheduled(condition)
+    )
     return min([earliest, *(granted.until(second) for second in first if second is not None)])
 
 
@@ -245,9 +248,9 @@ def protected(
 
 def class_findings(class_name: str, classes: Mapping[str, PriorityClass]) -> Iterator[Finding]:
     """Yield the problems of the preemption toleration of a class that potential victims name."""
-    found = classes.get(class_name)
-    if found is not None:
-        yield from unreadable(found)
+    priority_class = classes.get(class_name)
+    if priority_class is not None:
+        yield from unreadable(priority_class)
     elif resolve(classes, class_name) is None:
         yield CLASS_MISSING.finding(
             class_ref(class_name),

@@ -63,22 +63,22 @@ class Search:
         self._needed = needed
         self._deadline = deadline
         self._evicted = set(range(len(candidates)))
-        self._core_of = {above: at for at, each in enumerate(candidates) for above in each.surplus}
+        self._core_of = {above: at for at, candidate in enumerate(candidates) for above in candidate.surplus}
         self._allowed = list(allowed)
         self._violations = 0
         self._weight = 0
         # By claim, the weights that evicted units have for it.
         self._of_claims: dict[int, list[int]] = defaultdict(list)
         self._effort = 0
-        for each in candidates:
-            self._count(each, 1)
+        for candidate in candidates:
+            self._count(candidate, 1)
 
     def least(self) -> list[int] | None:
         """Return the positions of the units to evict, None where all of them do not make enough room."""
         if self._capacity.pod_count() < self._needed:
             return None
-        found = self._best_reprieve()
-        self._set(found)
+        victims = self._best_reprieve()
+        self._set(victims)
         if self._capacity.unlimited:
             self._effort = 0
         self._improve()
@@ -134,7 +134,7 @@ class Search:
         for at in order:
             if at in self._evicted and self._try_reprieve(at):
                 # Surplus that came before its core in the order had to wait for it.
-                self._reprieve([each for each in self._candidates[at].surplus if each in self._evicted])
+                self._reprieve([above for above in self._candidates[at].surplus if above in self._evicted])
 
     def _reprieve_in_runs(self, order: Sequence[int]) -> None:
         """Do the same with few packings: many units return at once, and equal ones are refused at once.
@@ -154,7 +154,7 @@ class Search:
             at, usage = order[first], tuple(self._candidates[order[first]].usage)
             returned = at in self._evicted and usage not in refused and self._try_reprieve(at)
             if returned:
-                self._reprieve([each for each in self._candidates[at].surplus if each in self._evicted])
+                self._reprieve([above for above in self._candidates[at].surplus if above in self._evicted])
             elif at in self._evicted and self._core_of.get(at) not in self._evicted:
                 refused.add(usage)
             first, size = first + 1, 2 if returned else 1
@@ -206,8 +206,8 @@ class Search:
             return
         staying = [
             at
-            for at, each in enumerate(self._candidates)
-            if at not in self._evicted and (self._violations or each.priority <= top)
+            for at, candidate in enumerate(self._candidates)
+            if at not in self._evicted and (self._violations or candidate.priority <= top)
         ]
         staying.sort(key=self._by_price, reverse=True)
         yield from (([at], False) for at in staying)
@@ -216,15 +216,17 @@ class Search:
             for at in staying:
                 for number in sorted({area(node) for node, _ in self._candidates[at].usage}):
                     by_area.setdefault(number, []).append(at)
-            several = [each for each in by_area.values() if len(each) > 1]
-            several.sort(key=lambda each: sum(self._candidates[at].weight for at in each))
-            yield from ((each, False) for each in several)
-        yield from ((list(each), True) for each in combinations(staying, 2))
+            several = [group for group in by_area.values() if len(group) > 1]
+            several.sort(key=lambda group: sum(self._candidates[at].weight for at in group))
+            yield from ((group, False) for group in several)
+        yield from ((list(pair), True) for pair in combinations(staying, 2))
 
     def _exchange(self, group: list[int], *, pair: bool) -> bool:
         """Take a set of units and give back what that makes needless; undo it unless the harm is less."""
         score, room = self._score, self._capacity.pod_count()
-        above = (each for at in group for each in self._candidates[at].surplus if each not in self._evicted)
+        above = (
+            extra for at in group for extra in self._candidates[at].surplus if extra not in self._evicted
+        )
         group = list(dict.fromkeys([*group, *above]))
         for at in group:
             self._evict(at)
@@ -260,49 +262,49 @@ class Search:
         return (-self._candidates[at].weight,)
 
     def _by_price(self, at: int) -> tuple[float, ...]:
-        one = self._candidates[at]
-        return -one.priority, -one.weight * _SHARE // (1 + int(one.useful * _SHARE))
+        candidate = self._candidates[at]
+        return -candidate.priority, -candidate.weight * _SHARE // (1 + int(candidate.useful * _SHARE))
 
     def _by_charge(self, at: int) -> tuple[float, ...]:
-        one = self._candidates[at]
-        return -sum(pods for _, pods in one.charges) / (one.useful + 1e-3), -one.weight
+        candidate = self._candidates[at]
+        return -sum(pods for _, pods in candidate.charges) / (candidate.useful + 1e-3), -candidate.weight
 
     def _by_use(self, at: int) -> tuple[float, ...]:
-        one = self._candidates[at]
-        return -one.priority, one.useful, -one.weight
+        candidate = self._candidates[at]
+        return -candidate.priority, candidate.useful, -candidate.weight
 
     def _victims(self) -> list[int]:
         return sorted(self._evicted)
 
     def _set(self, victims: Iterable[int]) -> None:
-        wanted = set(victims)
-        for at in sorted(self._evicted - wanted):
+        goal = set(victims)
+        for at in sorted(self._evicted - goal):
             self._put_back(at)
-        for at in sorted(wanted - self._evicted):
+        for at in sorted(goal - self._evicted):
             self._evict(at)
 
     def _evict(self, at: int) -> None:
-        one = self._candidates[at]
+        candidate = self._candidates[at]
         self._evicted.add(at)
-        self._capacity.remove(one.usage)
-        self._effort += len(one.usage)
-        self._count(one, 1)
+        self._capacity.remove(candidate.usage)
+        self._effort += len(candidate.usage)
+        self._count(candidate, 1)
 
     def _put_back(self, at: int) -> None:
-        one = self._candidates[at]
+        candidate = self._candidates[at]
         self._evicted.discard(at)
-        self._capacity.restore(one.usage)
-        self._effort += len(one.usage)
-        self._count(one, -1)
+        self._capacity.restore(candidate.usage)
+        self._effort += len(candidate.usage)
+        self._count(candidate, -1)
 
-    def _count(self, one: Candidate, sign: int) -> None:
-        self._weight += sign * one.weight
-        for claim, weight in one.shared:
+    def _count(self, candidate: Candidate, sign: int) -> None:
+        self._weight += sign * candidate.weight
+        for claim, weight in candidate.shared:
             weights = self._of_claims[claim]
             self._weight += _counted_twice(weights)
             (weights.append if sign > 0 else weights.remove)(weight)
             self._weight -= _counted_twice(weights)
-        for budget, pods in one.charges:
+        for budget, pods in candidate.charges:
             before = self._allowed[budget]
             after = self._allowed[budget] = before - sign * pods
             self._violations += max(-after, 0) - max(-before, 0)

@@ -9,8 +9,13 @@ from podium.planner.placement import Placer
 from podium.planner.preemption.capacity import place_packed
 from podium.planner.preemption.deviceplacement import device_attempts
 from podium.planner.preemption.domain import DomainPlan
-from podium.planner.preemption.domainsearch import DomainSearch
-from podium.planner.preemption.parts import part_refusals, place_pods, slice_refusals
+from podium.planner.preemption.domainsearch import DomainSearch, Located
+from podium.planner.preemption.groupplacement import (
+    in_whole_slices,
+    part_refusals,
+    place_pods,
+    slice_refusals,
+)
 from podium.planner.preemption.target import PlacementTarget
 from podium.planner.preemption.units import Units
 from podium.planner.semantics import Semantics
@@ -31,27 +36,24 @@ class TargetPlacer:
         self._deadline = deadline
         self._only = only
 
-    def search(self, found: PlacementTarget) -> DomainSearch:
+    def search(self, target: PlacementTarget) -> DomainSearch:
         """Return the topology domains for pods; the cluster is the only one without a constraint."""
-        return DomainSearch(self._placer, found, self._semantics, self._deadline, self._only)
+        return DomainSearch(self._placer, target, self._semantics, self._deadline, self._only)
 
-    def place(
-        self, search: DomainSearch, nominated: Mapping[int, int] = {}
-    ) -> tuple[dict[int, int] | None, Refusals | None]:
+    def place(self, search: DomainSearch, nominated: Mapping[int, int] = {}) -> Located:
         """Return the placement without preemption; if too few fit, what refuses the first that does not."""
-        located = search.first(lambda: self._place_there(search.found, nominated))
-        return located.placed, located.refusals
+        return search.first(lambda: self._place_there(search.target, nominated), nominated.values())
 
     def _place_there(
-        self, found: PlacementTarget, nominated: Mapping[int, int]
+        self, target: PlacementTarget, nominated: Mapping[int, int]
     ) -> tuple[dict[int, int] | None, Refusals | None]:
-        snapshot, slices = self._snapshot, found.slices
+        snapshot, slices = self._snapshot, target.slices
         with snapshot.trial():
-            placed = self._place_pods(found, nominated=nominated)
-            if len(placed) >= found.needed:
+            placed = self._place_pods(target, nominated=nominated)
+            if len(placed) >= target.needed:
                 return placed, None
-            failed = next(row for row in found.rows if row not in placed)
-            if found.parts:
+            failed = next(row for row in target.rows if row not in placed)
+            if target.parts:
                 return None, part_refusals(self._placer, failed, self.refusals(failed))
             if slices is not None:
                 return None, slice_refusals(self._placer, slices, failed, self.refusals(failed))
@@ -60,21 +62,21 @@ class TargetPlacer:
             refusals = self._placer.chain.refusals_of(shape, refused)
         if self._semantics is Semantics.KEP:
             with snapshot.trial():
-                placed = place_packed(self._placer.chain, found.rows, found.needed, self._deadline)
-                if len(placed) >= found.needed:
+                placed = place_packed(self._placer.chain, target.rows, target.needed, self._deadline)
+                if len(placed) >= target.needed:
                     return placed, None
                 most = max(most, len(placed))
             if not nominated:
-                for attempt in device_attempts(self._placer, found.rows, found.needed, self._deadline):
+                for attempt in device_attempts(self._placer, target.rows, target.needed, self._deadline):
                     with snapshot.trial():
                         placed = attempt()
-                        if len(placed) >= found.needed:
+                        if len(placed) >= target.needed:
                             return placed, None
                         most = max(most, len(placed))
-        return None, self._beside_members(found, refusals, refused, most) if most else refusals
+        return None, self._beside_members(target, refusals, refused, most) if most else refusals
 
     def _beside_members(
-        self, found: PlacementTarget, refusals: Refusals, refused: list[tuple[str, Bools]], number: int
+        self, target: PlacementTarget, refusals: Refusals, refused: list[tuple[str, Bools]], number: int
     ) -> Refusals:
         """Return the refusals of a member, with the `number` of others that have room.
 
@@ -83,19 +85,19 @@ class TargetPlacer:
         free = self._placer.chain.feasible(refusals.shape)
         reasons = [(reason, rows & ~free) for reason, rows in refused]
         reasons += [(_TAKEN.format(reason), rows & free) for reason, rows in refused]
-        kind = "members" if found.needed == len(found.rows) and not found.running else "needed members"
+        kind = "members" if target.needed == len(target.rows) and not target.running else "needed members"
         beside = self._placer.chain.refusals_of(refusals.shape, reasons)
-        return beside._replace(claims=refusals.claims).beside_members(number, found.needed, kind)
+        return beside._replace(claims=refusals.claims).beside_members(number, target.needed, kind)
 
     def _place_pods(
         self,
-        found: PlacementTarget,
+        target: PlacementTarget,
         *,
         before: Mapping[int, int] = {},
         nominated: Mapping[int, int] = {},
     ) -> dict[int, int]:
         return place_pods(
-            self._placer, found, self._semantics, self._deadline, before=before, nominated=nominated
+            self._placer, target, self._semantics, self._deadline, before=before, nominated=nominated
         )
 
     def refusals(self, row: int) -> Refusals:
@@ -106,31 +108,31 @@ class TargetPlacer:
 
     def place_nominated(self, search: DomainSearch, nominated: Mapping[int, int]) -> dict[int, int] | None:
         """Return a placement that uses nominated nodes first; None if too few pods fit."""
-        return search.any(lambda: self._place_nominated_there(search.found, nominated))
+        return search.any(lambda: self._place_nominated_there(search.target, nominated))
 
     def _place_nominated_there(
-        self, found: PlacementTarget, nominated: Mapping[int, int]
+        self, target: PlacementTarget, nominated: Mapping[int, int]
     ) -> dict[int, int] | None:
         chain, snapshot = self._placer.chain, self._snapshot
         placed: dict[int, int] = {}
         with snapshot.trial():
-            for row, node in nominated.items():
+            for row, node in in_whole_slices(self._placer, target, nominated).items():
                 self._deadline.enforce()
                 if chain.fits(snapshot.shape_at(row), node):
                     snapshot.assume(row, node)
                     placed[row] = node
-            placed |= self._place_pods(found, before=placed)
-        return placed if len(placed) >= found.needed else None
+            placed |= self._place_pods(target, before=placed)
+        return placed if len(placed) >= target.needed else None
 
-    def place_rest(self, found: PlacementTarget, chosen: DomainPlan, units: Units) -> dict[int, int]:
+    def place_rest(self, target: PlacementTarget, chosen: DomainPlan, units: Units) -> dict[int, int]:
         """Return the placement of a plan with the members that no unit is evicted for, as far as they fit."""
         placed = dict(chosen.placed)
-        if len(placed) == len(found.rows):
+        if len(placed) == len(target.rows):
             return placed
         snapshot = self._snapshot
         with snapshot.trial(), self._placer.chain.within(chosen.domain.nodes):
             snapshot.remove_many(units.all_members(chosen.victims))
             for row, node in placed.items():
                 snapshot.assume(row, node)
-            placed.update(self._place_pods(found, before=placed))
+            placed.update(self._place_pods(target, before=placed))
         return placed

@@ -16,9 +16,9 @@ from podium.planner.preemption.budgets import BudgetIndex
 from podium.planner.preemption.domain import DomainPlan, DomainPlanner
 from podium.planner.preemption.domainchoice import DomainChooser
 from podium.planner.preemption.dryrun import DryRun
+from podium.planner.preemption.groupplacement import PartSearch, Placements
 from podium.planner.preemption.harm import weights
 from podium.planner.preemption.leastharm import LeastHarmPlan
-from podium.planner.preemption.parts import PartSearch, Placements
 from podium.planner.preemption.search import EFFORT
 from podium.planner.preemption.target import PlacementTarget, PreemptorPods
 from podium.planner.preemption.topology import Domain
@@ -46,8 +46,8 @@ class TreePlanner(DomainPlanner):
     def _least(self, domain: Domain, ordered: Rows, *, only_room: bool, effort: int) -> LeastHarmPlan | None:
         tree = self.dry_run.preemptor.tree
         assert tree is not None, "the preemptor is a tree"
-        found = _PartPlans(self, ordered, effort).least(tree)
-        return found or super()._least(domain, ordered, only_room=only_room, effort=effort)
+        plan = _PartPlans(self, ordered, effort).least(tree)
+        return plan or super()._least(domain, ordered, only_room=only_room, effort=effort)
 
 
 class _PartPlanner(DomainPlanner):
@@ -72,23 +72,23 @@ class _PartPlanner(DomainPlanner):
         self, domain: Domain, leads: Rows, *, only_room: bool = False, effort: int | None = None
     ) -> DomainPlan | None:
         """Return the plan in a domain, as DomainPlanner does."""
-        wanted, snapshot = self.dry_run.preemptor, self.dry_run.snapshot
-        if not self.dry_run.plain or wanted.slices is not None:
+        preemptor, snapshot = self.dry_run.preemptor, self.dry_run.snapshot
+        if not self.dry_run.plain or preemptor.slices is not None:
             return super().plan(domain, leads, only_room=only_room, effort=effort)
         with self.dry_run.within(domain):
             nodes = self.dry_run.placer.chain.nodes
         asked = dict.fromkeys(name for shape in self.dry_run.shapes for name, _ in shape.requests)
         at = (snapshot.resource[name] for name in asked if name in snapshot.resource)
-        used = (snapshot.used[each][nodes].tobytes() for each in at)
-        kind = (wanted.needed, tuple(snapshot.shape.item(row) for row in wanted.rows), effort)
+        used = (snapshot.used[index][nodes].tobytes() for index in at)
+        kind = (preemptor.needed, tuple(snapshot.shape.item(row) for row in preemptor.rows), effort)
         key = (*kind, nodes.tobytes(), leads.tobytes(), *used)
         if key not in self._known:
-            self._known[key] = wanted.rows, super().plan(domain, leads, effort=effort)
-        rows, found = self._known[key]
-        if found is None or rows == wanted.rows:
-            return found
-        mine = dict(zip(rows, wanted.rows, strict=True))
-        return found._replace(placed={mine[row]: node for row, node in found.placed.items()})
+            self._known[key] = preemptor.rows, super().plan(domain, leads, effort=effort)
+        rows, plan = self._known[key]
+        if plan is None or rows == preemptor.rows:
+            return plan
+        mine = dict(zip(rows, preemptor.rows, strict=True))
+        return plan._replace(placed={mine[row]: node for row, node in plan.placed.items()})
 
 
 class _PartPlans(PartSearch):
@@ -165,13 +165,13 @@ class _PartPlans(PartSearch):
             if not extra and (self.left > 0 or not free):
                 yield from self._cleared(part, within)
             return
-        found = False
+        yielded = False
         for nodes in self._clearable(part, within):
             with closing(self.children(part, nodes)) as options:
                 for placed in options:
-                    found = True
+                    yielded = True
                     yield placed
-            if found and self.left <= 0:
+            if yielded and self.left <= 0:
                 return
 
     def _cleared(self, part: PlacementTarget, within: Bools | None) -> Placements:
@@ -202,7 +202,7 @@ class _PartPlans(PartSearch):
         """Return the nodes of the domains of a part that may be cleared for it, the cheapest first."""
         with self.placer.chain.within(within):
             bounds = DomainChooser(self._planner_of(part), self.search(part)).bounds()
-        return [within if each.domain.nodes is None else each.domain.nodes for each in bounds]
+        return [within if bound.domain.nodes is None else bound.domain.nodes for bound in bounds]
 
     def _weight_of(self, leads: Iterable[int]) -> int:
         """Return the weight of units."""
@@ -218,12 +218,14 @@ class _PartPlans(PartSearch):
         )
         planner, dry_run = self._planner, self._planner.dry_run
         mine = DryRun(self.placer, self._units, preemptor, Semantics.KEP, self.deadline)
-        found = _PartPlanner(mine, planner.budgets, planner.settings, planner.now, self._effort, self._known)
-        allowed = np.zeros_like(found.potential)
+        part_planner = _PartPlanner(
+            mine, planner.budgets, planner.settings, planner.now, self._effort, self._known
+        )
+        allowed = np.zeros_like(part_planner.potential)
         allowed[self._ordered] = True
-        found.potential &= allowed
+        part_planner.potential &= allowed
         assert dry_run.preemptor.priority >= part.priority, "a part has the priority of the tree"
-        return found
+        return part_planner
 
 
 def _backwards(tree: PlacementTarget) -> PlacementTarget:

@@ -2,7 +2,7 @@
 
 A tree is one entity: it has the priority of its root, and it is ready if each composite group has
 minGroupCount ready children. The children are placed one by one, as each may have a topology of its own.
-Those that are hardest to place come first; kube-scheduler 1.37 places the oldest first. Children that all
+Those that are hardest to place come first; kube-scheduler places the oldest first. Children that all
 must be placed, and need nothing else than room, are placed as one group.
 """
 
@@ -20,7 +20,15 @@ from podium.api.priority import effective_policy
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Child, ClusterReader
 from podium.errors import PodiumError
-from podium.groups.trees import MAX_DEPTH, MAX_GROUPS, is_too_large, leaves
+from podium.groups.trees import (
+    MAX_DEPTH,
+    MAX_GROUPS,
+    is_too_large,
+    leaves,
+    lineage,
+    tree,
+    unlike_groups,
+)
 from podium.planner.preemption.grouptarget import (
     POLICY_NEVER,
     Members,
@@ -29,6 +37,7 @@ from podium.planner.preemption.grouptarget import (
     forbids_preemption,
     group_target,
     members_of,
+    refused_by_kube_scheduler,
     several_schedulers,
 )
 from podium.planner.preemption.target import Blocker, PlacementTarget, Unplaceable
@@ -68,20 +77,20 @@ def tree_target(
     if is_too_large(view, key):
         return Unplaceable(f"its tree has more than {MAX_GROUPS} groups", Blocker.LARGE_TREE)
     members = {key_of(leaf): members_of(view, snapshot, key_of(leaf), leaving) for leaf in leaves(view, key)}
-    every = [pod for each in members.values() for pod in each.unfinished]
-    if every and not any(each.waiting for each in members.values()):
-        runs = count(sum(len(each.runs) for each in members.values()), "pod")
+    every = [pod for leaf in members.values() for pod in leaf.unfinished]
+    if every and not any(leaf.waiting for leaf in members.values()):
+        runs = count(sum(len(leaf.runs) for leaf in members.values()), "pod")
         raise PodiumError(f"composite group {name}: no pod of its groups is pending; {runs} run")
-    waiting = [pod for each in members.values() for pod in each.waiting]
-    disagrees = _disagreement(root, every, waiting, settings)
+    waiting = [pod for leaf in members.values() for pod in leaf.waiting]
+    disagrees = _disagreement(view, root, every, waiting, settings)
     if disagrees is not None:
         return disagrees
-    found = _Tree(view, snapshot, settings, members, root).part(root, 1)
-    if found.target is None:
-        return found.unready or Unplaceable("no pod of its groups can be placed", Blocker.TOO_FEW)
+    tree = _Tree(view, snapshot, settings, members, root).part(root, 1)
+    if tree.target is None:
+        return tree.unready or Unplaceable("no pod of its groups can be placed", Blocker.TOO_FEW)
     if forbids_preemption(root, waiting, view.classes):
-        return found.target._replace(preemption_barred=POLICY_NEVER)
-    return found.target
+        return tree.target._replace(preemption_barred=POLICY_NEVER)
+    return tree.target
 
 
 class _Tree:
@@ -113,15 +122,15 @@ class _Tree:
         if not members.waiting:
             unready = None if settled else Unplaceable(_lacking(group, running), Blocker.TOO_FEW)
             return _TreePart(None, unready, settled, running, nodes)
-        found = group_target(self._view, snapshot, self._as_judged(group), members, self._settings)
-        if isinstance(found, Unplaceable):
-            return _TreePart(None, found, settled, running, nodes)
-        found = found._replace(group=group, priority=self._priority)
-        return _TreePart(found, None, settled, running, nodes)
+        target = group_target(self._view, snapshot, self._as_judged(group), members, self._settings)
+        if isinstance(target, Unplaceable):
+            return _TreePart(None, target, settled, running, nodes)
+        target = target._replace(group=group, priority=self._priority)
+        return _TreePart(target, None, settled, running, nodes)
 
     def _as_judged(self, group: PodGroup) -> PodGroup:
-        """Return a leaf as it is compared with its pods; kube-scheduler 1.37 compares them with the root."""
-        if self._settings.semantics is not Semantics.V1_37:
+        """Return a leaf as it is compared with its pods; kube-scheduler compares them with the root."""
+        if not self._settings.semantics.rules.agreement:
             return group
         return msgspec.structs.replace(
             group,
@@ -138,17 +147,17 @@ class _Tree:
         need = group.least
         settled = sum(part.settled for part in parts.values())
         able = [part.target._replace(settled=part.settled) for part in parts.values() if part.target]
-        counted = self._in_order(group, [each for each in able if not each.settled])
-        more = self._in_order(group, [each for each in able if each.settled])
+        counted = self._in_order(group, [child for child in able if not child.settled])
+        more = self._in_order(group, [child for child in able if child.settled])
         every = (*counted, *more)
-        if self._settings.semantics is Semantics.V1_37:
+        if self._settings.semantics is not Semantics.KEP:
             every = tuple(sorted(able, key=_age))
         enough = settled >= need
         if settled + len(counted) < need:
             unready = _too_few(parts, settled + len(counted), need)
             return _TreePart(None, unready, settled=False, running=running, pinning_nodes=nodes)
         if not able:
-            first = next((each.unready for each in parts.values()), None)
+            first = next((part.unready for part in parts.values()), None)
             return _TreePart(None, first, enough, running, nodes)
         for_all = asks_for_all(group)
         barred = _barred([*counted, *more])
@@ -159,14 +168,14 @@ class _Tree:
         needed = max(need - settled, 0)
         desired = len(counted) if for_all else needed
         target = PlacementTarget(
-            rows=tuple(row for each in every for row in each.rows),
+            rows=tuple(row for child in every for row in child.rows),
             needed=_least(counted, needed),
             priority=self._priority,
             preemption_barred=barred,
             group=group,
             running=running,
-            disputed=next((each.disputed for each in every if each.disputed), ""),
-            desired=_least([each.whole for each in counted], desired),
+            disputed=next((child.disputed for child in every if child.disputed), ""),
+            desired=_least([child.whole for child in counted], desired),
             pinning_nodes=nodes,
             parts=every,
             needed_parts=needed,
@@ -180,12 +189,12 @@ class _Tree:
         above = PlacementTarget((), 0, 0, group=group)
         return sorted(
             targets,
-            key=lambda each: (
-                not each.pinning_nodes,
-                each.is_free(above),
-                -max(self._share((row,)) for row in self._of_each_shape(each.rows)),
-                -self._share(each.rows[: each.needed]),
-                natural(each.group.ref.name if each.group is not None else ""),
+            key=lambda target: (
+                not target.pinning_nodes,
+                target.is_free(above),
+                -max(self._share((row,)) for row in self._of_each_shape(target.rows)),
+                -self._share(target.rows[: target.needed]),
+                natural(target.group.ref.name if target.group is not None else ""),
             ),
         )
 
@@ -210,7 +219,7 @@ class _Tree:
 
 
 def _age(part: PlacementTarget) -> tuple[str, str]:
-    """Return the order in which kube-scheduler 1.37 places children: by creation, then by name."""
+    """Return the order in which kube-scheduler places children: by creation, then by name."""
     assert part.group is not None, "a part is a group"
     metadata = part.group.metadata
     return metadata.creationTimestamp or "", metadata.name or ""
@@ -227,28 +236,53 @@ def _barred(parts: Iterable[PlacementTarget]) -> str:
 
 
 def _disagreement(
-    root: CompositeGroup, pods: Sequence[Pod], waiting: Sequence[Pod], settings: Settings
+    view: ClusterReader,
+    root: CompositeGroup,
+    pods: Sequence[Pod],
+    waiting: Sequence[Pod],
+    settings: Settings,
 ) -> Unplaceable | None:
-    """Return in what the pods of a tree differ that must agree before it is scheduled; None if they agree.
+    """Return in what a tree differs that must agree before it is scheduled; None if it agrees.
 
-    Source: validatePodGroup in kube-scheduler 1.37, which compares the preemption policies of queued pods.
+    Source: validatePodGroup in kube-scheduler 1.37, which compares the preemption policies of queued pods,
+    and validatePodGroupHierarchy in 1.38, which compares those of all pods.
     """
+    rules = settings.semantics.rules
     several = several_schedulers(pods)
-    if several is not None or settings.semantics is not Semantics.V1_37:
+    if several is not None or not rules.agreement:
         return several
-    others = {str(pod.spec.priority or 0) for pod in pods if (pod.spec.priority or 0) != (root.priority or 0)}
+    if rules.tree_agreement:
+        unlike = _unlike_tree(view, root, waiting)
+        if unlike:
+            return refused_by_kube_scheduler(unlike, settings)
+        waiting = pods
+    priorities = {
+        str(pod.spec.priority or 0) for pod in pods if (pod.spec.priority or 0) != (root.priority or 0)
+    }
     policies = {effective_policy(pod.spec.preemptionPolicy) for pod in waiting}
     holders = "pods of the tree"
     if root.preemption_policy is not None:
         policies.add(root.preemption_policy)
         holders = f"the root and {holders}"
-    if others:
-        reason = f"the root has priority {root.priority or 0} and pods of the tree {some(others)}"
+    if priorities:
+        reason = f"the root has priority {root.priority or 0} and pods of the tree {some(priorities)}"
     elif len(policies) > 1:
         reason = f"{holders} have preemptionPolicy {listed(sorted(policies))}"
     else:
         return None
-    return Unplaceable(f"kube-scheduler 1.37 refuses it, because {reason}", Blocker.DIVERGENT)
+    return refused_by_kube_scheduler(reason, settings)
+
+
+def _unlike_tree(view: ClusterReader, root: CompositeGroup, waiting: Sequence[Pod]) -> str:
+    """Return why kube-scheduler 1.38 places no tree with the groups below a root; empty if it does."""
+    for group in tree(view, key_of(root)):
+        if isinstance(group, CompositeGroup) and len(lineage(view, group).above) == MAX_DEPTH - 1:
+            return f"its composite groups nest in more than {MAX_DEPTH} levels, at {group.ref.name}"
+        if (group.priority or 0) != (root.priority or 0):
+            return f"{group.ref.name} has priority {group.priority or 0} and the root {root.priority or 0}"
+    policy = effective_policy(waiting[0].spec.preemptionPolicy) if waiting else None
+    unlike = next(unlike_groups(view, root, policy), None)
+    return f"{unlike.group.ref.name} does not suit it: {unlike.words}" if unlike is not None else ""
 
 
 def _lacking(group: PodGroup, running: int) -> str:

@@ -69,8 +69,8 @@ class UnitArrays:
 
     def members(self, lead: int) -> Rows:
         """Return the rows of the pods of a unit, by name."""
-        found = self._members.get(lead)
-        return np.array((lead,), np.intp) if found is None else found
+        rows = self._members.get(lead)
+        return np.array((lead,), np.intp) if rows is None else rows
 
     def with_surplus(self, leads: Rows) -> Rows:
         """Return the units and the surplus of the cores among them, in no particular order."""

@@ -17,7 +17,7 @@ like others.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from podium.cluster.reader import Child, ClusterReader
 from podium.groups.trees import leaves, lineage, whole_group
 from podium.planner.arrays import Bools, Rows
 from podium.planner.deadline import NEVER, Deadline
-from podium.planner.preemption.intents import free_until
+from podium.planner.preemption.inflight import free_until
 from podium.planner.preemption.outcome import ObjectNamer
 from podium.planner.preemption.protection import (
     Exemption,
@@ -42,43 +42,12 @@ from podium.planner.preemption.protection import (
 )
 from podium.planner.preemption.unitarrays import NO_UNIT, UnitArrays
 from podium.planner.progress import NO_CHECKPOINT, checkpoint
-from podium.planner.semantics import Semantics
+from podium.planner.semantics import Semantics, UnitRule
 from podium.planner.settings import Settings
 from podium.planner.snapshot import Snapshot
 
-# The rules by which running pods form units, with their groups and roots, and the priority of a group.
-#
-# They differ between Podium, the releases of kube-scheduler, and pods and groups as preemptors.
-
 # An annotation on a Podium group names the class at whose priority it may be preempted.
 PREEMPTION_CLASS = f"{PODIUM_GROUP}/preemption-priority-class"
-
-
-class UnitRule(NamedTuple):
-    """The rule by which running pods are grouped into units, and by which units are protected.
-
-    `grouped`: a group of mode PodGroup is one unit. `member_priority`: members of the other groups count with
-    the group's priority. `member_rank`: they rank as groups do. `protects`: tolerations, namespaces and
-    schedulers protect pods, and leaving pods count as gone (the rules of the spec and of Podium).
-    """
-
-    grouped: bool
-    member_priority: bool
-    member_rank: bool
-    protects: bool
-
-
-def unit_rule(semantics: Semantics, *, for_group: bool) -> UnitRule:
-    """Return the rule for the victims of a pod, or of a group.
-
-    1.36 knows groups only if the preemptor is one, and uses the pods' own priorities in mode Pod.
-    """
-    if semantics is Semantics.KEP:
-        return UnitRule(grouped=True, member_priority=True, member_rank=False, protects=True)
-    if semantics is Semantics.V1_37:
-        return UnitRule(grouped=True, member_priority=True, member_rank=True, protects=False)
-    knows_groups = semantics is Semantics.V1_36 and for_group
-    return UnitRule(grouped=knows_groups, member_priority=False, member_rank=knows_groups, protects=False)
 
 
 def preemption_priority_of(group: Child, settings: Settings, classes: Mapping[str, PriorityClass]) -> int:
@@ -89,19 +58,19 @@ def preemption_priority_of(group: Child, settings: Settings, classes: Mapping[st
     priority = group.priority or 0
     if settings.preemption_priority and not group.native:
         named = (group.metadata.annotations or {}).get(PREEMPTION_CLASS)
-        found = resolve(classes, named) if named else None
-        priority = max(priority, found.value) if found is not None else priority
+        priority_class = resolve(classes, named) if named else None
+        priority = max(priority, priority_class.value) if priority_class is not None else priority
     return priority
 
 
 def root_of(view: ClusterReader, group: Child, semantics: Semantics) -> Child:
     """Return the root of a group's tree, or the group itself if it is in none."""
-    return lineage(view, group).root if group.composite and semantics.knows_trees else group
+    return lineage(view, group).root if group.composite and semantics.rules.trees else group
 
 
 def whole_of(view: ClusterReader, group: PodGroup, semantics: Semantics) -> Child | None:
     """Return the group that is evicted as a whole with a group, None if each pod is a unit."""
-    if group.composite and semantics.knows_trees:
+    if group.composite and semantics.rules.trees:
         return whole_group(view, group)
     return group if group.disruption_mode is DisruptionMode.POD_GROUP else None
 
@@ -224,7 +193,7 @@ class Units(UnitArrays):
         """Return the classes that units count as."""
         classes = list(self._class_ids)
         met = np.flatnonzero(np.bincount(self._class_of[leads])).tolist()
-        return sorted(classes[each] for each in met)
+        return sorted(classes[class_id] for class_id in met)
 
     def why_protected(self, lead: int, namer: ObjectNamer) -> str:
         """Return why a unit may never be evicted, empty if it may; `namer` names the cause."""
@@ -286,7 +255,7 @@ class Units(UnitArrays):
 
     def _compute_members(self, group: PodGroup, rows: set[int], whole: Child | None) -> None:
         """Compute the attributes of the pods of a group, each as a unit of its own."""
-        shared = whole is not None or self.rule.member_priority
+        shared = not self.rule.own_priority if whole is not None else self.rule.member_priority
         priority = self._group_priority(group) if shared else None
         if isinstance(whole, CompositeGroup):
             rank = _COMPOSITE_RANK
@@ -368,8 +337,8 @@ class Units(UnitArrays):
             saved = checkpoint(group.metadata)
         self.work_since[row] = max(snapshot.start.item(row), saved)
         held = snapshot.devices.held(row)
-        self.devices[row] = sum(each.devices for each in held if not each.shared)
-        self.shares_claims[row] = any(each.shared for each in held)
+        self.devices[row] = sum(claim.devices for claim in held if not claim.shared)
+        self.shares_claims[row] = any(claim.shared for claim in held)
         self.uid_order[row] = _sortable(pod.metadata.uid or "")
         name = self._class_name(row, group)
         self._class_of[row] = self._class_ids.setdefault(name, len(self._class_ids))

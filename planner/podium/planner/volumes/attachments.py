@@ -53,13 +53,13 @@ class RequiredDriver(NamedTuple):
 
 def attachments_of(pod: Schedulable, known: Volumes) -> tuple[Attachment, ...]:
     """Return the volumes that are attached for a pod; claims that do not exist count as none."""
-    found = {each for volume in pod.spec.volumes or () if (each := _disk(volume)) is not None}
+    attachments = {disk for volume in pod.spec.volumes or () if (disk := _disk(volume)) is not None}
     for mounted in claims_of_pod(pod):
         claim = known.claims.get((pod.metadata.namespace or "", mounted.name))
         attachment = _of_claim(claim, known) if claim is not None else None
         if attachment is not None:
-            found.add(attachment)
-    return tuple(sorted(found))
+            attachments.add(attachment)
+    return tuple(sorted(attachments))
 
 
 def required_drivers(attachments: Iterable[Attachment], minor: int) -> tuple[RequiredDriver, ...]:
@@ -68,9 +68,9 @@ def required_drivers(attachments: Iterable[Attachment], minor: int) -> tuple[Req
     VolumeLimitScaling is off by default in 1.36, and on in 1.37.
     """
     replaced: dict[str, bool] = {}
-    for each in attachments if minor >= _LOOKS_FOR_DRIVERS else ():
-        replaced[each.driver] = replaced.get(each.driver, True) and each.replaced
-    return tuple(sorted(RequiredDriver(*each) for each in replaced.items()))
+    for attachment in attachments if minor >= _LOOKS_FOR_DRIVERS else ():
+        replaced[attachment.driver] = replaced.get(attachment.driver, True) and attachment.replaced
+    return tuple(sorted(RequiredDriver(*pair) for pair in replaced.items()))
 
 
 def attachment_of(volume: PersistentVolume) -> Attachment | None:
@@ -99,20 +99,20 @@ def _of_claim(claim: PersistentVolumeClaim, known: Volumes) -> Attachment | None
 
 def _disk(source: Volume | PersistentVolumeSpec, zones: str = "") -> Attachment | None:
     """Return the attachment of an old disk; `zones` are those of a volume's label."""
-    found: tuple[str, str] | None = None
+    identity: tuple[str, str] | None = None
     if source.gcePersistentDisk is not None:
-        found = _GCE, _gce_handle(source.gcePersistentDisk.pdName or "", zones)
+        identity = _GCE, _gce_handle(source.gcePersistentDisk.pdName or "", zones)
     elif source.awsElasticBlockStore is not None:
-        found = _AWS, _aws_handle(source.awsElasticBlockStore.volumeID or "")
+        identity = _AWS, _aws_handle(source.awsElasticBlockStore.volumeID or "")
     elif source.azureDisk is not None:
         # The API server fills in Shared, which has no driver.
         managed = (source.azureDisk.kind or "").lower() == "managed"
-        found = _AZURE, (source.azureDisk.diskURI or "") if managed else ""
+        identity = _AZURE, (source.azureDisk.diskURI or "") if managed else ""
     elif source.cinder is not None:
-        found = _CINDER, source.cinder.volumeID or ""
+        identity = _CINDER, source.cinder.volumeID or ""
     elif source.portworxVolume is not None:
-        found = _PORTWORX, source.portworxVolume.volumeID or ""
-    return Attachment(*found, replaced=True) if found is not None and found[1] else None
+        identity = _PORTWORX, source.portworxVolume.volumeID or ""
+    return Attachment(*identity, replaced=True) if identity is not None and identity[1] else None
 
 
 def _gce_handle(name: str, zones: str) -> str:
@@ -126,5 +126,5 @@ def _aws_handle(volume: str) -> str:
     """Return the ID of a volume, which may be in a URL after its zone; empty if the URL is not readable."""
     if not volume.startswith("aws://"):
         return volume
-    found = _AWS_URL.fullmatch(volume)
-    return found.group(1) if found is not None else ""
+    match = _AWS_URL.fullmatch(volume)
+    return match.group(1) if match is not None else ""

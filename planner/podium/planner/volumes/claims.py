@@ -23,7 +23,7 @@ UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
 
 def claims_of(pod: Schedulable) -> tuple[str, ...]:
     """Return the names of a pod's claims, in its namespace; the shape follows them and their volumes."""
-    return tuple(each.name for each in claims_of_pod(pod))
+    return tuple(claim.name for claim in claims_of_pod(pod))
 
 
 def claims_refusal(pod: Schedulable, known: Volumes) -> str:
@@ -39,45 +39,45 @@ def delayed(claim: PersistentVolumeClaim, known: Volumes) -> bool:
 
     Without its class, a claim is bound at once.
     """
-    found = known.classes.get(claim.storage_class)
+    class_ = known.classes.get(claim.storage_class)
     named = claim.spec is not None and bool(claim.spec.volumeName)
-    return found is not None and found.volumeBindingMode == WAIT_FOR_FIRST_CONSUMER and not named
+    return class_ is not None and class_.volumeBindingMode == WAIT_FOR_FIRST_CONSUMER and not named
 
 
 def _refusals(pod: Schedulable, known: Volumes) -> Iterator[str]:
     namespace = pod.metadata.namespace or ""
-    wanted = [(each, known.claims.get((namespace, each.name))) for each in claims_of_pod(pod)]
+    pairs = [(mounted, known.claims.get((namespace, mounted.name))) for mounted in claims_of_pod(pod)]
     if known.lacks(Kind.CLAIM):
-        wanted = [each for each in wanted if each[1] is not None]
+        pairs = [pair for pair in pairs if pair[1] is not None]
     # VolumeRestrictions and VolumeZone do not look at ephemeral volumes.
-    for each, claim in wanted:
-        if claim is None and not each.ephemeral:
-            yield f'persistentvolumeclaim "{each.name}" not found'
-    for each, claim in wanted:
-        yield from _unusable(pod, each, claim)
-    claims = [(each, claim) for each, claim in wanted if claim is not None]
+    for mounted, claim in pairs:
+        if claim is None and not mounted.ephemeral:
+            yield f'persistentvolumeclaim "{mounted.name}" not found'
+    for mounted, claim in pairs:
+        yield from _unusable(pod, mounted, claim)
+    claims = [(mounted, claim) for mounted, claim in pairs if claim is not None]
     if any(not claim.bound and _immediate(claim, known) for _, claim in claims):
         yield UNBOUND
-    for each, claim in claims:
-        volume = claim.spec.volumeName if claim.spec is not None and not each.ephemeral else None
+    for mounted, claim in claims:
+        volume = claim.spec.volumeName if claim.spec is not None and not mounted.ephemeral else None
         if volume and volume not in known.volumes and not known.lacks(Kind.VOLUME):
             yield f'persistentvolume "{volume}" not found'
 
 
-def _unusable(pod: Schedulable, each: PodClaim, claim: PersistentVolumeClaim | None) -> Iterator[str]:
+def _unusable(pod: Schedulable, mounted: PodClaim, claim: PersistentVolumeClaim | None) -> Iterator[str]:
     """Yield why a claim cannot be used by a pod at all."""
     if claim is None:
         waiting = "waiting for ephemeral volume controller to create the persistentvolumeclaim"
-        yield f'{waiting} "{each.name}"'
+        yield f'{waiting} "{mounted.name}"'
         return
     if claim.status is not None and claim.status.phase == "Lost":
         volume = (claim.spec.volumeName if claim.spec is not None else None) or ""
-        yield f'persistentvolumeclaim "{each.name}" bound to non-existent persistentvolume "{volume}"'
+        yield f'persistentvolumeclaim "{mounted.name}" bound to non-existent persistentvolume "{volume}"'
     if claim.metadata.deletionTimestamp is not None:
-        yield f'persistentvolumeclaim "{each.name}" is being deleted'
-    if each.ephemeral and not _created_for(claim, pod.metadata.uid or ""):
+        yield f'persistentvolumeclaim "{mounted.name}" is being deleted'
+    if mounted.ephemeral and not _created_for(claim, pod.metadata.uid or ""):
         namespace = pod.metadata.namespace
-        pair = f"PVC {namespace}/{each.name} was not created for pod {namespace}/{pod.metadata.name}"
+        pair = f"PVC {namespace}/{mounted.name} was not created for pod {namespace}/{pod.metadata.name}"
         yield f"{pair} (pod is not owner)"
 
 
@@ -118,7 +118,7 @@ class Disk(NamedTuple):
 
 def exclusive_claims(pod: Schedulable, known: Volumes) -> tuple[str, ...]:
     """Return the names of a pod's claims that may have one pod only; an ephemeral claim has one anyway."""
-    names = {each.name for each in claims_of_pod(pod) if not each.ephemeral}
+    names = {mounted.name for mounted in claims_of_pod(pod) if not mounted.ephemeral}
     claims = {name: known.claims.get((pod.metadata.namespace or "", name)) for name in names}
     return tuple(
         sorted(
@@ -131,8 +131,8 @@ def exclusive_claims(pod: Schedulable, known: Volumes) -> tuple[str, ...]:
 
 def disks_of(pod: Schedulable) -> tuple[Disk, ...]:
     """Return the disks of a pod that other pods of its node may be kept from."""
-    found = {disk for each in pod.spec.volumes or () if (disk := _disk(each)) is not None}
-    return tuple(sorted(found))
+    disks = {disk for volume in pod.spec.volumes or () if (disk := _disk(volume)) is not None}
+    return tuple(sorted(disks))
 
 
 def same_disk(first: Disk, second: Disk) -> bool:

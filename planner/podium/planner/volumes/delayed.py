@@ -82,11 +82,11 @@ class StorageDemand:
 def capacity_scores(demands: Iterable[StorageDemand], shape: CapacityShape, size: int) -> Int64s:
     """Return the score of each of `size` classes of nodes, 0 to 100 for a shape in that range."""
     points, classes = np.zeros(size, np.int64), np.zeros(size, np.int64)
-    for each in demands:
-        full = (each.capacity == 0) | (each.requested > each.capacity)
-        used = np.where(full, 100, each.requested * 100 // np.maximum(each.capacity, 1))
-        points += np.where(each.counts, _on_shape(used, shape), 0)
-        classes += each.counts
+    for demand in demands:
+        full = (demand.capacity == 0) | (demand.requested > demand.capacity)
+        used = np.where(full, 100, demand.requested * 100 // np.maximum(demand.capacity, 1))
+        points += np.where(demand.counts, _on_shape(used, shape), 0)
+        classes += demand.counts
     # Halves are rounded away from zero.
     return np.floor(points / np.maximum(classes, 1) + 0.5).astype(np.int64)
 
@@ -187,18 +187,18 @@ class _Refused:
 
     def of_rows(self, of_row: Rows) -> "_Refused":
         """Return the same for the nodes of these classes."""
-        found = _Refused(0)
-        found.verdict, found._claim = self.verdict[of_row], self._claim[of_row]
-        found._claims = self._claims.copy()
-        return found
+        refused = _Refused(0)
+        refused.verdict, refused._claim = self.verdict[of_row], self._claim[of_row]
+        refused._claims = self._claims.copy()
+        return refused
 
     def by_claim(self, among: Bools) -> dict[Name, int]:
         """Return how many of some nodes each claim refuses."""
-        found: dict[Name, int] = {}
+        counts: dict[Name, int] = {}
         for at, nodes in enumerate(np.bincount(self._claim[among] + 1, minlength=1).tolist()[1:]):
             if nodes:
-                found[self._claims[at]] = found.get(self._claims[at], 0) + nodes
-        return found
+                counts[self._claims[at]] = counts.get(self._claims[at], 0) + nodes
+        return counts
 
 
 class PodVolumes:
@@ -251,13 +251,13 @@ class PodVolumes:
         """Return what is written if the pod is placed on a node that passes."""
         at = self._classes.of_row.item(self._nodes.row[node])
         bound = [
-            BoundVolume(each.claim.key, each.claim.uid, each.names[each.at.item(at)], not each.named)
-            for each in self._matched
-            if not each.absent.item(at)
+            BoundVolume(match.claim.key, match.claim.uid, match.names[match.at.item(at)], not match.named)
+            for match in self._matched
+            if not match.absent.item(at)
         ]
-        bound += [each for each in self._assumed if isinstance(each, BoundVolume)]
-        provisioned = [each.planned(node, at) for each in self._provisioned if each.needed.item(at)]
-        provisioned += [each for each in self._assumed if isinstance(each, ProvisionedVolume)]
+        bound += [volume for volume in self._assumed if isinstance(volume, BoundVolume)]
+        provisioned = [volume.planned(node, at) for volume in self._provisioned if volume.needed.item(at)]
+        provisioned += [volume for volume in self._assumed if isinstance(volume, ProvisionedVolume)]
         return VolumePlan(tuple(bound), tuple(provisioned))
 
     def scores(self, shape: CapacityShape = MOST_FREE) -> Int64s:
@@ -268,10 +268,10 @@ class PodVolumes:
         size = self._classes.size
         binds = np.zeros(size, np.bool_)
         demands: dict[str, StorageDemand] = {}
-        for each in self._matched:
-            binds |= ~each.absent
-            demand = demands.setdefault(each.claim.storage_class, StorageDemand(size))
-            demand.bind(~each.absent, whole_bytes(each.claim.size or 0), each.sizes[each.at])
+        for match in self._matched:
+            binds |= ~match.absent
+            demand = demands.setdefault(match.claim.storage_class, StorageDemand(size))
+            demand.bind(~match.absent, whole_bytes(match.claim.size or 0), match.sizes[match.at])
         for claim, needed, reserved in self._provisioned:
             if reserved is not None:
                 demand = demands.setdefault(claim.storage_class, StorageDemand(size))
@@ -320,19 +320,21 @@ class DelayedBinding:
         version = self._changes, self.ledger.revision, self._nodes.node_revision
         if version != self._version or len(self._answers) == _ANSWERS:
             self._answers, self._version = {}, version
-        found = self._answers.get((claims, summed))
-        if found is None:
-            found = self._answers[claims, summed] = self._find(claims, summed=summed)
-        return found
+        volumes = self._answers.get((claims, summed))
+        if volumes is None:
+            volumes = self._answers[claims, summed] = self._find(claims, summed=summed)
+        return volumes
 
     def _find(self, claims: Iterable[DelayedClaim], *, summed: bool) -> PodVolumes:
-        distinct = {each.key: each for each in claims}
+        distinct = {claim.key: claim for claim in claims}
         plans = {key: plan for key in distinct if (plan := self.ledger.plan(key)) is not None}
-        free = [each for key, each in distinct.items() if key not in plans]
-        selected = [each for each in free if each.selected_node is not None]
-        unbound = sorted((each for each in free if each.selected_node is None), key=_size)
+        free = [claim for key, claim in distinct.items() if key not in plans]
+        selected = [claim for claim in free if claim.selected_node is not None]
+        unbound = sorted((claim for claim in free if claim.selected_node is None), key=_size)
         # By claim: the nodes for which volumes are provisioned, and the terms of nodes that reach them.
-        pins = {each.key: each.selected_node or "" for each in selected if not (summed and each.shareable)}
+        pins = {
+            claim.key: claim.selected_node or "" for claim in selected if not (summed and claim.shareable)
+        }
         reach: dict[Name, Alternatives] = {}
         elsewhere: list[DelayedClaim] = []
         for key, plan in plans.items():
@@ -353,8 +355,8 @@ class DelayedBinding:
         matched: list[_Matched] = []
         for claim in unbound:
             matched.append(self._match(claim, classes, matched))
-        pending = [(each, np.ones(classes.size, np.bool_)) for each in selected]
-        pending += [(each.claim, each.absent) for each in matched]
+        pending = [(claim, np.ones(classes.size, np.bool_)) for claim in selected]
+        pending += [(match.claim, match.absent) for match in matched]
         provisioned = self._provision(pending, classes, refused, summed=summed)
         return PodVolumes(
             self._nodes,
@@ -382,12 +384,12 @@ class DelayedBinding:
             at = np.where(classes.satisfying(volume.reach), 0, 1)
             return _Matched(claim, (volume.name,), at, volume_sizes([volume]), named=True)
         free = self.volumes.free(claim.storage_class)
-        taken = [each.at for each in earlier if each.names is free.names]
+        taken = [match.at for match in earlier if match.names is free.names]
 
         def is_taken(at: Rows) -> Bools:
             clashes = np.zeros(len(at), np.bool_)
-            for each in taken:
-                clashes |= at == each
+            for positions in taken:
+                clashes |= at == positions
             return clashes
 
         at = free.items.first(classes, free.eligible(claim), is_taken, len(taken))
@@ -409,7 +411,7 @@ class DelayedBinding:
                 continue
             allowed = self.provisioning.allowed(claim, classes)
             refused.refuse(undecided & ~allowed, _VolumeVerdict.NO_VOLUME, claim.key)
-            own = [each.reserved for each in provisioned if each.reserved is not None]
+            own = [volume.reserved for volume in provisioned if volume.reserved is not None]
             reserved = self.provisioning.reserve(claim, classes, own, summed=summed)
             if reserved is not None:
                 reserved = reserved.where(needed)
@@ -426,15 +428,15 @@ class DelayedBinding:
                 named = self.volumes.named_for(claim)
                 free = self.volumes.free(claim.storage_class)
                 yield from keys_of(named.reach) if named is not None else free.items.keys
-        for each in reach:
-            yield from keys_of(each)
+        for alternatives in reach:
+            yield from keys_of(alternatives)
 
     def _grouped(self, keys: frozenset[str]) -> NodeClasses:
         """Return the classes of nodes by label keys."""
         if self._revision != self._nodes.node_revision:
             self._revision = self._nodes.node_revision
             # Most changes of nodes are of taints or of other labels.
-            kept = {each: of for each, of in self._groupings.items() if of.current(self._nodes)}
+            kept = {labels: of for labels, of in self._groupings.items() if of.current(self._nodes)}
             self._groupings = kept
         classes = self._groupings.get(keys)
         if classes is None:

@@ -150,7 +150,7 @@ class Volumes:
 
     def attached(self, node: str) -> list[Attached]:
         """Return the attachments to a node."""
-        return [self._attachments[each] for each in self._on_node.get(node, ())]
+        return [self._attachments[name] for name in self._on_node.get(node, ())]
 
     def observe_nodes(self, node_changed: Callable[[str], None]) -> None:
         """Register a callback for the names of nodes that may attach more or less than before."""
@@ -169,8 +169,8 @@ def drivers_of(node: CSINode | None) -> dict[str, int | None]:
     """Return the installed drivers of a node, each with the number of volumes that it attaches (or None)."""
     drivers = node.spec.drivers if node is not None and node.spec is not None else None
     return {
-        each.name or "": each.allocatable.count if each.allocatable is not None else None
-        for each in drivers or ()
+        driver.name or "": driver.allocatable.count if driver.allocatable is not None else None
+        for driver in drivers or ()
     }
 
 

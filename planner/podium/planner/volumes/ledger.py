@@ -73,26 +73,26 @@ class ClaimLedger:
 
     def assume(self, plan: VolumePlan) -> None:
         """Count a pod's plan. Raises ValueError, and counts nothing, if it contradicts an assumed one."""
-        for each in plan.claims:
-            if self._plans.get(each.claim, each) != each:
-                raise ValueError(f"claim {'/'.join(each.claim)} is assumed with another volume or node")
-            if isinstance(each, BoundVolume) and self._claims.get(each.volume, each.claim) != each.claim:
-                raise ValueError(f"volume {each.volume} is assumed for another claim")
+        for claim in plan.claims:
+            if self._plans.get(claim.claim, claim) != claim:
+                raise ValueError(f"claim {'/'.join(claim.claim)} is assumed with another volume or node")
+            if isinstance(claim, BoundVolume) and self._claims.get(claim.volume, claim.claim) != claim.claim:
+                raise ValueError(f"volume {claim.volume} is assumed for another claim")
         self.revision += 1
-        for each in plan.claims:
-            pods = self._pods[each.claim] = self._pods.get(each.claim, 0) + 1
+        for claim in plan.claims:
+            pods = self._pods[claim.claim] = self._pods.get(claim.claim, 0) + 1
             if pods == 1:
-                self._plans[each.claim] = each
-                self._tally(each, 1)
+                self._plans[claim.claim] = claim
+                self._tally(claim, 1)
 
     def forget(self, plan: VolumePlan) -> None:
         """Count a pod's assumed plan no longer."""
         self.revision += 1
-        for each in plan.claims:
-            self._pods[each.claim] -= 1
-            if not self._pods[each.claim]:
-                del self._pods[each.claim], self._plans[each.claim]
-                self._tally(each, -1)
+        for claim in plan.claims:
+            self._pods[claim.claim] -= 1
+            if not self._pods[claim.claim]:
+                del self._pods[claim.claim], self._plans[claim.claim]
+                self._tally(claim, -1)
 
     def _tally(self, plan: ClaimPlan, sign: int) -> None:
         match plan:

@@ -36,18 +36,18 @@ class FreeVolumes:
     """The free volumes of one class, in order of size and name; `free` is False for one taken since."""
 
     def __init__(self, volumes: Sequence[BindableVolume]) -> None:
-        ordered = sorted(volumes, key=lambda each: (each.size, each.name))
-        self.names = [each.name for each in ordered]
-        self._volumes = [each.lasting for each in ordered]
+        ordered = sorted(volumes, key=lambda volume: (volume.size, volume.name))
+        self.names = [volume.name for volume in ordered]
+        self._volumes = [volume.lasting for volume in ordered]
         self._position = {name: at for at, name in enumerate(self.names)}
-        self.items = ReachableItems([each.reach for each in ordered])
+        self.items = ReachableItems([volume.reach for volume in ordered])
         self.free: Bools = np.ones(len(ordered), np.bool_)
         self.sizes = volume_sizes(ordered)
-        self._nanos = [each.size for each in ordered]
+        self._nanos = [volume.size for volume in ordered]
         self._kinds, self._kind = _numbered(
-            (each.mode, each.access, each.attributes_class) for each in ordered
+            (volume.mode, volume.access, volume.attributes_class) for volume in ordered
         )
-        self._labels, self._label = _numbered(each.labels for each in ordered)
+        self._labels, self._label = _numbered(volume.labels for volume in ordered)
         self._selected: dict[Selector, Bools] = {}
 
     def update(self, name: str, free: BindableVolume | None) -> bool:
@@ -69,13 +69,13 @@ class FreeVolumes:
         return eligible if claim.selector is None else eligible & self._matching(claim.selector)
 
     def _matching(self, selector: Selector) -> Bools:
-        found = self._selected.get(selector)
-        if found is None:
+        selected = self._selected.get(selector)
+        if selected is None:
             if len(self._selected) == _SELECTORS:
                 del self._selected[next(iter(self._selected))]
             by_labels = np.array([selector.matches(dict(labels)) for labels in self._labels], np.bool_)
-            found = self._selected[selector] = by_labels[self._label]
-        return found
+            selected = self._selected[selector] = by_labels[self._label]
+        return selected
 
 
 class BindableVolumes:
@@ -101,8 +101,8 @@ class BindableVolumes:
         table = self._tables.get(storage_class)
         if table is None:
             names = self._names_of_class.get(storage_class, ())
-            found = [self._volumes[name] for name in names if self._is_free(name)]
-            table = self._tables[storage_class] = FreeVolumes(found)
+            volumes = [self._volumes[name] for name in names if self._is_free(name)]
+            table = self._tables[storage_class] = FreeVolumes(volumes)
         return table
 
     def named_for(self, claim: DelayedClaim) -> BindableVolume | None:
@@ -171,11 +171,11 @@ class BindableVolumes:
 
 def volume_sizes(volumes: Sequence[BindableVolume]) -> Int64s:
     """Return the sizes of volumes in bytes, and a zero for the position of none."""
-    return np.array([*(whole_bytes(each.size) for each in volumes), 0], np.int64)
+    return np.array([*(whole_bytes(volume.size) for volume in volumes), 0], np.int64)
 
 
 def _numbered(values: Iterable[_Item]) -> tuple[list[_Item], Rows]:
     """Return the distinct values, and the number of each value among them."""
     ids: dict[_Item, int] = {}
-    numbers = [ids.setdefault(each, len(ids)) for each in values]
+    numbers = [ids.setdefault(value, len(ids)) for value in values]
     return list(ids), np.array(numbers, np.intp)

@@ -90,10 +90,10 @@ class NodeClasses:
 
     def matching(self, alternatives: Alternatives) -> Rows:
         """Return the classes of nodes that meet one of the terms, in order."""
-        found = [self._meeting(term) for term in alternatives]
-        if len(found) == 1:
-            return found[0]
-        return np.unique(np.concatenate(found)) if found else self._every[:0]
+        classes = [self._meeting(term) for term in alternatives]
+        if len(classes) == 1:
+            return classes[0]
+        return np.unique(np.concatenate(classes)) if classes else self._every[:0]
 
     def satisfying(self, alternatives: Alternatives) -> Bools:
         """Return by class whether its nodes meet one of the terms."""
@@ -102,12 +102,16 @@ class NodeClasses:
         return passes
 
     def _meeting(self, term: NodeRequirement) -> Rows:
-        having = [(self._having(each), each) for each in term.expressions if each.operator == "In"]
-        found, used = min(having, key=_rarity, default=(self._every, None))
-        for each in term.expressions:
-            if each is not used:
-                found = found[self._meets(each, self._columns[each.key][found])]
-        return found
+        having = [
+            (self._having(expression), expression)
+            for expression in term.expressions
+            if expression.operator == "In"
+        ]
+        classes, used = min(having, key=_rarity, default=(self._every, None))
+        for expression in term.expressions:
+            if expression is not used:
+                classes = classes[self._meets(expression, self._columns[expression.key][classes])]
+        return classes
 
     def _having(self, requirement: Requirement) -> Rows:
         """Return the classes whose label has one of the values, in order."""
@@ -161,9 +165,9 @@ class ReachableItems:
 
     def __init__(self, reach: Sequence[Alternatives]) -> None:
         ids: dict[Alternatives, int] = {}
-        numbers = [ids.setdefault(each, len(ids)) for each in reach]
+        numbers = [ids.setdefault(alternatives, len(ids)) for alternatives in reach]
         self.absent = len(reach)
-        self.keys = frozenset(key for each in ids for key in keys_of(each))
+        self.keys = frozenset(key for alternatives in ids for key in keys_of(alternatives))
         self._terms_of: Rows = np.array(numbers, np.intp)
         self._distinct = tuple(ids)
         self._kept: dict[NodeClasses, _ReachedClasses] = {}
@@ -182,14 +186,14 @@ class ReachableItems:
         """
         reach = self._reached(classes)
         offered = self._leading(eligible, most + 1)[reach.terms]
-        found = self._smallest(reach, offered, classes.size)
+        positions = self._smallest(reach, offered, classes.size)
         for _ in range(most):
-            again = refuses(found) & (found < self.absent)
+            again = refuses(positions) & (positions < self.absent)
             if not again.any():
                 break
-            later = np.where(offered > found[reach.classes][:, None], offered, self.absent)
-            found = np.where(again, self._smallest(reach, later, classes.size), found)
-        return found
+            later = np.where(offered > positions[reach.classes][:, None], offered, self.absent)
+            positions = np.where(again, self._smallest(reach, later, classes.size), positions)
+        return positions
 
     def _leading(self, eligible: Bools, count: int) -> Rows:
         """Return the positions of the first eligible items of each distinct set of terms."""
@@ -209,10 +213,10 @@ class ReachableItems:
 
     def _smallest(self, reach: _ReachedClasses, offered: Rows, size: int) -> Rows:
         """Return by class the smallest position offered to it."""
-        found = np.full(size, self.absent, np.intp)
+        positions = np.full(size, self.absent, np.intp)
         if len(reach.starts):
-            found[reach.present] = np.minimum.reduceat(offered.min(axis=1), reach.starts)
-        return found
+            positions[reach.present] = np.minimum.reduceat(offered.min(axis=1), reach.starts)
+        return positions
 
     def _reached(self, classes: NodeClasses) -> _ReachedClasses:
         reach = self._kept.get(classes)
@@ -223,9 +227,9 @@ class ReachableItems:
         return reach
 
     def _computed(self, classes: NodeClasses) -> _ReachedClasses:
-        found = [classes.matching(each) for each in self._distinct]
-        together = np.concatenate(found) if found else np.zeros(0, np.intp)
-        terms = np.repeat(np.arange(len(found)), [len(each) for each in found])
+        reached = [classes.matching(alternatives) for alternatives in self._distinct]
+        together = np.concatenate(reached) if reached else np.zeros(0, np.intp)
+        terms = np.repeat(np.arange(len(reached)), [len(meeting) for meeting in reached])
         order = np.argsort(together, kind="stable")
         together, terms = together[order], terms[order]
         starts = np.flatnonzero(np.diff(together, prepend=-1))
@@ -234,4 +238,4 @@ class ReachableItems:
 
 def keys_of(alternatives: Alternatives) -> frozenset[str]:
     """Return the label keys that terms name."""
-    return frozenset(each.key for term in alternatives for each in term.expressions)
+    return frozenset(expression.key for term in alternatives for expression in term.expressions)

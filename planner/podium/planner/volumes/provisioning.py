@@ -104,17 +104,17 @@ class PublishedCapacities:
 
     def __init__(self, capacities: Iterable[PublishedCapacity], promised: Mapping[Segment, int]) -> None:
         self._ordered = sorted(capacities)
-        self.items = ReachableItems([each.segment.reach for each in self._ordered])
+        self.items = ReachableItems([capacity.segment.reach for capacity in self._ordered])
         self._promised = promised
-        self._position = {each.key: at for at, each in enumerate(self._ordered)}
-        self._largest: Int64s = np.array([each.largest for each in self._ordered], np.int64)
+        self._position = {capacity.key: at for at, capacity in enumerate(self._ordered)}
+        self._largest: Int64s = np.array([capacity.largest for capacity in self._ordered], np.int64)
         # With the position `absent`, which has no bytes and the number of no segment.
         self.totals: Int64s = np.zeros(len(self._ordered) + 1, np.int64)
         self._room: Int64s = np.zeros(len(self._ordered) + 1, np.int64)
         self._number: Rows = np.full(len(self._ordered) + 1, -1, np.intp)
         self._positions: dict[Segment, list[int]] = {}
-        for at, each in enumerate(self._ordered):
-            positions = self._positions.setdefault(each.segment, [])
+        for at, capacity in enumerate(self._ordered):
+            positions = self._positions.setdefault(capacity.segment, [])
             positions.append(at)
             self._number[at] = positions[0]
         for segment in self._positions:
@@ -141,22 +141,22 @@ class PublishedCapacities:
 
     def reserve(self, classes: NodeClasses, size: int, own: Iterable[Reserved], *, summed: bool) -> Reserved:
         """Return where a claim finds room; if `summed`, the pod's `own` claims take theirs first."""
-        wanted, eligible = min(size, _MOST), self._largest >= size
+        requested, eligible = min(size, _MOST), self._largest >= size
         if not summed:
-            return Reserved(self, self.items.first(classes, eligible), wanted)
-        mine = [each for each in own if each.among is self]
+            return Reserved(self, self.items.first(classes, eligible), requested)
+        mine = [reserved for reserved in own if reserved.among is self]
 
         def full(at: Rows) -> Bools:
             taken = np.zeros(len(at), np.int64)
-            for each in mine:
-                same = self._number[each.at] == self._number[at]
-                taken = np.minimum(taken + np.where(same, each.size, 0), _MOST)
-            return self._room[at] < taken + wanted
+            for reserved in mine:
+                same = self._number[reserved.at] == self._number[at]
+                taken = np.minimum(taken + np.where(same, reserved.size, 0), _MOST)
+            return self._room[at] < taken + requested
 
-        eligible &= self._room[:-1] >= wanted
+        eligible &= self._room[:-1] >= requested
         # Each claim can fill all capacities of one segment.
         most = len(mine) * max(map(len, self._positions.values()), default=0)
-        return Reserved(self, self.items.first(classes, eligible, full, most), wanted)
+        return Reserved(self, self.items.first(classes, eligible, full, most), requested)
 
 
 class Provisioning:
@@ -244,8 +244,8 @@ class Provisioning:
     def _table(self, storage_class: str) -> PublishedCapacities:
         table = self._tables.get(storage_class)
         if table is None:
-            found = [self._capacities[key] for key in self._of_class.get(storage_class, ())]
-            table = self._tables[storage_class] = PublishedCapacities(found, self.promised)
+            capacities = [self._capacities[key] for key in self._of_class.get(storage_class, ())]
+            table = self._tables[storage_class] = PublishedCapacities(capacities, self.promised)
         return table
 
 
@@ -276,8 +276,8 @@ def _topologies(storage_class: StorageClass) -> Alternatives:
         NodeRequirement(
             tuple(
                 sorted(
-                    Requirement(each.key or "", "In", tuple(sorted(set(each.values or ()))))
-                    for each in term.matchLabelExpressions
+                    Requirement(expression.key or "", "In", tuple(sorted(set(expression.values or ()))))
+                    for expression in term.matchLabelExpressions
                 )
             )
         )

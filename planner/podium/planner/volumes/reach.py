@@ -45,23 +45,23 @@ def reach(pod: Schedulable, known: Volumes, unreadable: dict[str, None]) -> Reac
     zones: set[Alternatives] = set()
     missing = False
     unbound: dict[DelayedClaim, None] = {}
-    for each in claims_of_pod(pod):
-        claim = known.claims.get((pod.metadata.namespace or "", each.name))
+    for mounted in claims_of_pod(pod):
+        claim = known.claims.get((pod.metadata.namespace or "", mounted.name))
         if claim is not None and delayed(claim, known):
             # Drivers and capacities that were not read refuse nothing, but volumes may be there.
             if known.lacks(Kind.VOLUME):
-                unreadable[f"the claim of volume {each.volume}, because no volumes were read"] = None
+                unreadable[f"the claim of volume {mounted.volume}, because no volumes were read"] = None
             unbound[delayed_claim(claim, unreadable)] = None
             if len(unbound) == MOST_DELAYED + 1:
                 unreadable[f"more than {MOST_DELAYED} claims that are bound with the pod"] = None
             continue
         if claim is None or not claim.bound or claim.spec is None:
             why = _not_bound(claim)
-            unreadable[f"the claim of volume {each.volume}, {why}"] = None
+            unreadable[f"the claim of volume {mounted.volume}, {why}"] = None
             continue
         volume = known.volumes.get(claim.spec.volumeName or "")
         if volume is None and known.lacks(Kind.VOLUME):
-            unreadable[f"the persistent volume of volume {each.volume}, which was not read"] = None
+            unreadable[f"the persistent volume of volume {mounted.volume}, which was not read"] = None
             continue
         # kube-scheduler checks the volumes in the order of the pod, up to one that does not exist.
         missing |= volume is None
@@ -70,7 +70,7 @@ def reach(pod: Schedulable, known: Volumes, unreadable: dict[str, None]) -> Reac
             if terms is not None:
                 volumes.add(terms)
         # VolumeZone does not look at ephemeral volumes.
-        if volume is not None and not each.ephemeral:
+        if volume is not None and not mounted.ephemeral:
             zones.update(zone_terms(volume.metadata.labels or {}))
     kept = tuple(unbound) if len(unbound) <= MOST_DELAYED else ()
     return Reach(tuple(sorted(volumes)), tuple(sorted(zones)), missing, kept)

@@ -63,14 +63,22 @@ def ended(plan: RecordedPlan, failed: str, deleted: Collection[PodRef], seconds:
 
 
 def _preemptor(evict: Evict, view: ClusterReader) -> Party:
-    each = evict.preemptor
+    preemptor = evict.preemptor
     if isinstance(evict.key, GroupKey):
         group = group_at(view, evict.key)
-        kind, found = evict.key.kind, None if group is None else identity_of_group(group)
+        kind, identity = evict.key.kind, None if group is None else identity_of_group(group)
     else:
-        kind, found = "Pod", workload_of(view, view.pods.get(evict.key))
-    owner = _owner(found, kind, each.name)
-    return Party(kind, each.namespace, each.name, each.uid, each.priority, len(evict.nominations), owner)
+        kind, identity = "Pod", workload_of(view, view.pods.get(evict.key))
+    owner = _owner(identity, kind, preemptor.name)
+    return Party(
+        kind,
+        preemptor.namespace,
+        preemptor.name,
+        preemptor.uid,
+        preemptor.priority,
+        len(evict.nominations),
+        owner,
+    )
 
 
 def _unit(unit: Unit, view: ClusterReader) -> Party:
@@ -78,8 +86,8 @@ def _unit(unit: Unit, view: ClusterReader) -> Party:
     return Party(unit.kind, unit.namespace, unit.name, unit.uid, unit.priority, len(unit.pods), owner)
 
 
-def _owner(found: Identity | None, kind: str, name: str) -> Owner | None:
+def _owner(identity: Identity | None, kind: str, name: str) -> Owner | None:
     """Return the owner that an identity names; None if that is the object itself."""
-    if found is None or (found.kind, found.name) == (kind, name):
+    if identity is None or (identity.kind, identity.name) == (kind, name):
         return None
-    return Owner(found.kind, found.name, found.uid)
+    return Owner(identity.kind, identity.name, identity.uid)

@@ -20,7 +20,7 @@ from podium.kube.connection import Connection, RefusedError, Sleep
 from podium.kube.preconditions import StaleError, fenced
 from podium.kube.reflector import EventLogger
 from podium.kube.timeouts import within
-from podium.schedulerplugin.history.ring import Draft, Ring
+from podium.schedulerplugin.history.recordring import Draft, Ring
 
 # The pause between two writes.
 _PAUSE_SECONDS = 1.0

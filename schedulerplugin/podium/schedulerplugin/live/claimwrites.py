@@ -10,7 +10,7 @@ the volume that a provisioner is creating, and is bound to that.
 
 A claim for devices gets its finalizer first, then its devices and their consumers in one write of its status.
 The parameters of its configurations are copied into the allocation. The answer to the first write has them,
-because the cache does not (`keepdevices`).
+because the cache does not (`devicetransforms`).
 A withdrawal removes the consumers, and the devices if no other consumer is left. An allocation has a
 timestamp. kube-scheduler adds a missing one for a further pod of the claim, and the API server refuses that.
 
@@ -51,7 +51,7 @@ from podium.planner.devices.extended import ExtendedClaim
 from podium.planner.devices.plannedclaims import ReservedClaim, StaleClaim, is_allocated, same_devices
 from podium.planner.volumes.ledger import BoundVolume, ProvisionedVolume
 from podium.runtime.manager import utc_now
-from podium.schedulerplugin.live.keepdevices import named_requests
+from podium.schedulerplugin.live.devicetransforms import named_requests
 from podium.schedulerplugin.live.writes import ChangedError, GoneError, StoredObject, Writes
 from podium.schedulerplugin.scheduling.claimplans import ClaimPlan
 from podium.schedulerplugin.scheduling.effects import PodRef
@@ -139,8 +139,12 @@ class ClaimWrites:
         """Name a claim for extended resources in the status of its pod."""
         owner, namespace = plan.consumers[0], plan.claim[0]
         mappings = [
-            {"containerName": each.container, "resourceName": each.resource, "requestName": each.request}
-            for each in made.mappings
+            {
+                "containerName": mapping.container,
+                "resourceName": mapping.resource,
+                "requestName": mapping.request,
+            }
+            for mapping in made.mappings
         ]
         status = {"resourceClaimName": plan.claim[1], "requestMappings": mappings}
         await self._writes.name_claim(PodRef(namespace, owner.name, owner.uid), status)
@@ -162,7 +166,7 @@ class ClaimWrites:
         path = _claim_path((claim.metadata.namespace or "", claim.metadata.name or ""))
         finalizers = claim.metadata.finalizers or []
         if CLAIM_FINALIZER in finalizers:
-            left = [each for each in finalizers if each != CLAIM_FINALIZER]
+            left = [finalizer for finalizer in finalizers if finalizer != CLAIM_FINALIZER]
             version = {"uid": claim.metadata.uid, "resourceVersion": claim.metadata.resourceVersion}
             await self._writes.merge(path, {"metadata": {"finalizers": left or None, **version}})
         await self._writes.remove(path, claim.metadata.uid or "")
@@ -187,7 +191,7 @@ class ClaimWrites:
         await self._change(path, lambda: self._view.volumes.get(name), change)
 
     async def _change_claim(self, claim: Name, change: Callable[[PersistentVolumeClaim], _Patch]) -> None:
-        namespace, name = (quote(each, safe="") for each in claim)
+        namespace, name = (quote(segment, safe="") for segment in claim)
         path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}"
         await self._change(path, lambda: self._view.claims.get(claim), change)
 
@@ -245,8 +249,8 @@ def _claim_path(claim: Name) -> str:
 def _document(made: ExtendedClaim) -> _Patch:
     """Return the claim to be created; the server drops its status."""
     metadata = msgspec.structs.replace(made.claim.metadata, finalizers=[CLAIM_FINALIZER])
-    found = msgspec.to_builtins(msgspec.structs.replace(made.claim, metadata=metadata, status=None))
-    document: dict[str, Any] = {"apiVersion": DEVICE_API, "kind": "ResourceClaim", **found}
+    fields = msgspec.to_builtins(msgspec.structs.replace(made.claim, metadata=metadata, status=None))
+    document: dict[str, Any] = {"apiVersion": DEVICE_API, "kind": "ResourceClaim", **fields}
     return document
 
 
@@ -311,7 +315,9 @@ def _protect(claim: ResourceClaim, plan: ReservedClaim) -> _Patch:
     if plan.allocation is None or is_allocated(claim):
         return None
     if CLAIM_FINALIZER in finalizers:
-        left_out = (_left_out(each) is not None for each in plan.allocation.devices.config or ())
+        left_out = (
+            _left_out(configuration) is not None for configuration in plan.allocation.devices.config or ()
+        )
         return {} if any(left_out) else None
     return {"metadata": {"finalizers": [*finalizers, CLAIM_FINALIZER]}}
 
@@ -324,26 +330,26 @@ def _configurations(stored: StoredObject | None) -> Sequence[ClaimConfiguration]
     return spec.devices.config or ()
 
 
-def _left_out(each: AllocatedConfiguration) -> int | None:
+def _left_out(configuration: AllocatedConfiguration) -> int | None:
     """Return the number of the configuration whose parameters are to be read, None if they are here.
 
     The API takes no number for them.
     """
-    parameters = each.opaque.parameters if each.opaque is not None else None
+    parameters = configuration.opaque.parameters if configuration.opaque is not None else None
     return parameters if isinstance(parameters, int) else None
 
 
 def _with_parameters(allocation: Allocation, config: Sequence[ClaimConfiguration]) -> dict[str, Any]:
     """Return an allocation as it is written, with the parameters of the claim's configurations."""
-    found: dict[str, Any] = msgspec.to_builtins(allocation)
-    for at, each in enumerate(allocation.devices.config or ()):
-        number = _left_out(each)
+    document: dict[str, Any] = msgspec.to_builtins(allocation)
+    for at, configuration in enumerate(allocation.devices.config or ()):
+        number = _left_out(configuration)
         if number is not None:
             source = config[number].opaque if config else None
             if source is None:
                 raise ChangedError("the configurations of the claim are not known")
-            found["devices"]["config"][at]["opaque"]["parameters"] = source.parameters
-    return found
+            document["devices"]["config"][at]["opaque"]["parameters"] = source.parameters
+    return document
 
 
 def _allocate(
@@ -372,9 +378,9 @@ def _deallocate(claim: ResourceClaim, plan: ReservedClaim) -> _Patch:
     """Return the patch that removes the consumers from a claim, and the plan's devices without a consumer."""
     if claim.metadata.uid != plan.uid or claim.status is None:
         return None
-    ours = {each.uid for each in plan.consumers}
+    ours = {consumer.uid for consumer in plan.consumers}
     known = claim.status.reservedFor or []
-    left = [each for each in known if each.uid not in ours]
+    left = [consumer for consumer in known if consumer.uid not in ours]
     stored = claim.status.allocation
     planned = plan.allocation is not None and stored is not None and same_devices(stored, plan.allocation)
     if planned and not left:

@@ -103,7 +103,7 @@ class _PreemptionTask:
             failed = await self._delete_all()
         if failed is not None or unwanted:
             await self._unmark()
-        final = next((each for each in self._refused if each.final), None)
+        final = next((refusal for refusal in self._refused if refusal.final), None)
         why = unwanted if failed is None else str(failed)
         if final is not None:
             why = f"pod {final.pod.namespace}/{final.pod.name} {CANNOT_EVICT}{final.why}"

@@ -27,7 +27,7 @@ from podium.history.records import STOPPED
 from podium.kube.connection import RefusedError
 from podium.kube.reflector import EventLogger
 from podium.kube.timeouts import within
-from podium.planner.preemption.intents import DISRUPTION_TARGET
+from podium.planner.preemption.inflight import DISRUPTION_TARGET
 from podium.runtime.worker import Worker
 from podium.schedulerplugin.history.planned import ended, planned
 from podium.schedulerplugin.history.writer import History
@@ -296,7 +296,7 @@ class Loop:
 
     async def _bind_claims(self, effect: BindClaims) -> None:
         """Write the claims of a decision; after an error no further write begins."""
-        jobs = [partial(self._claim_writes.write, each) for each in effect.claims]
+        jobs = [partial(self._claim_writes.write, plan) for plan in effect.claims]
         error = await together(jobs, self._writes.limit)
         if error is not None:
             self._log_event("claims not bound", {"entry": entry_name(effect.key), "error": str(error)})
@@ -318,7 +318,7 @@ class Loop:
 
             return work
 
-        await together([job(each) for each in effect.claims], self._writes.limit)
+        await together([job(plan) for plan in effect.claims], self._writes.limit)
 
         def end() -> None:
             self._scheduler.claim_binds.released(effect.number, self._moment())

@@ -114,8 +114,8 @@ class SchedulerMetrics:
                 case _:
                     pass
         self._algorithm.observe(seconds)
-        for key, found in planned.items():
-            self._count_search("podgroup" if isinstance(key, GroupKey) else "pod", seconds, found=found)
+        for key, success in planned.items():
+            self._count_search("podgroup" if isinstance(key, GroupKey) else "pod", seconds, success=success)
 
     def bound(self, pod: PodRef, now: float) -> None:
         """Count a pod that was bound."""
@@ -158,9 +158,9 @@ class SchedulerMetrics:
         """Count a bug."""
         self._bugs.inc()
 
-    def wrote(self, what: str, result: str) -> None:
+    def wrote(self, kind: str, result: str) -> None:
         """Count a write."""
-        self._writes.labels(what, result).inc()
+        self._writes.labels(kind, result).inc()
 
     def emitted(self, result: str) -> None:
         """Count an event."""
@@ -185,9 +185,9 @@ class SchedulerMetrics:
         self._group_attempts.labels(result).inc()
         self._group_durations.labels(result).observe(seconds)
 
-    def _count_search(self, preemptor: str, seconds: float, *, found: bool) -> None:
+    def _count_search(self, preemptor: str, seconds: float, *, success: bool) -> None:
         """Count a search for victims. It follows a failed attempt, so the duration includes that attempt."""
-        result = "Success" if found else "Unschedulable"
+        result = "Success" if success else "Unschedulable"
         self._evaluation.labels(preemptor, result).observe(seconds)
         if preemptor == "pod":
             self._preemptions.inc()

@@ -6,12 +6,10 @@ with the API server, so a new leader misses nothing that the previous one did.
 """
 
 import asyncio
-import gc
 import random as chance
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
-from typing import Any
 
 from structlog.typing import FilteringBoundLogger
 
@@ -21,23 +19,25 @@ from podium.api.schedulable import SCHEDULING_READS
 from podium.history.records import counted, recent, unfinished
 from podium.kube.cache import InformerCache
 from podium.kube.connection import Connection, connect
+from podium.kube.deployment import is_turned_off
 from podium.kube.discovery import Served
 from podium.kube.events import EventRecorder, Pace
 from podium.planner.preemption.protection import DAEMON_SET
 from podium.planner.settings import LiveSettings
 from podium.runtime import logs
 from podium.runtime import metrics as service_metrics
+from podium.runtime.garbage import short_collections
 from podium.runtime.leaderelection import steady
 from podium.runtime.manager import ManagerOptions, ReplicaManager, Work, utc_now
 from podium.runtime.signals import Stop, stopping
 from podium.runtime.worker import Worker
 from podium.runtime.workqueue import Workqueue
 from podium.schedulerplugin.history.writer import History
-from podium.schedulerplugin.live.keep import transform
 from podium.schedulerplugin.live.loop import Loop
 from podium.schedulerplugin.live.metrics import SchedulerMetrics, register_scraped
+from podium.schedulerplugin.live.settingsreload import SettingsSource, Switch
 from podium.schedulerplugin.live.status import Statuses
-from podium.schedulerplugin.live.switch import SettingsSource, Switch
+from podium.schedulerplugin.live.transforms import transform
 from podium.schedulerplugin.live.warmengine import DriftError, WarmEngine
 from podium.schedulerplugin.live.writes import Writes
 from podium.schedulerplugin.scheduling.effects import Key, entry_name, entry_of
@@ -86,6 +86,8 @@ _WRITTEN = (
 _EVENTS = Pace(burst=100, seconds=0.05, room=2000)
 # How far back evictions matter for cycles and limits.
 _PAST = timedelta(minutes=30)
+# Less than the default grace period of a pod, 30 s.
+_RETIRE_SECONDS = 20.0
 _DROPPED_FIRST = ("Scheduled",)
 
 
@@ -102,11 +104,13 @@ async def run(
     source: SettingsSource,
     log: FilteringBoundLogger,
     *,
+    deployment: tuple[str, str] | None = None,
     clock: Callable[[], float] = steady,
 ) -> None:
     """Schedule until asked to stop; `clock` returns steady seconds, except those of the lease.
 
-    Raises PodiumError when it cannot begin, and when the lease is lost.
+    `deployment` is the process's own. If it is turned off when the leader stops, nominations, marks and
+    conditions are withdrawn. Raises PodiumError when it cannot begin, and when the lease is lost.
     """
     switch = Switch(source, sleep=asyncio.sleep, log_event=logs.event_logger(log))
     async with AsyncExitStack() as stack:
@@ -115,7 +119,9 @@ async def run(
         worker = stack.enter_context(Worker())
         connection = await stack.enter_async_context(connect(options.kubeconfig, options.context))
         replica = ReplicaManager(connection, COMPONENT, options, log)
-        await _SchedulerProcess(connection, replica, switch, worker, clock).serve(stop)
+        await _SchedulerProcess(
+            connection, replica, switch, worker, deployment=deployment, clock=clock
+        ).serve(stop)
 
 
 class _SchedulerProcess:
@@ -127,9 +133,12 @@ class _SchedulerProcess:
         replica: ReplicaManager,
         switch: Switch,
         worker: Worker,
+        *,
+        deployment: tuple[str, str] | None,
         clock: Callable[[], float],
     ) -> None:
         self._connection = connection
+        self._deployment = deployment
         self._clock = clock
         self._worker = worker
         self._replica = replica
@@ -192,7 +201,7 @@ class _SchedulerProcess:
         """Run the replica until asked to stop. Raises PodiumError."""
         await self._replica.serve(
             stop,
-            self._lead,
+            lambda: self._lead(stop),
             ready=self._ready,
             others={
                 "cluster": self._cluster.run,
@@ -229,12 +238,26 @@ class _SchedulerProcess:
     async def _ready(self) -> None:
         await self._engine.built()
 
-    async def _lead(self) -> None:
-        """Schedule for as long as this replica leads; start again when the engine is out of step."""
+    async def _lead(self, stop: Stop) -> None:
+        """Schedule for as long as this replica leads; start again when the engine is out of step.
+
+        If no process follows, withdraw at the end what a process would maintain.
+        """
         interrupted = self._interrupted()
-        while True:
-            await self._schedule(interrupted)
-            interrupted = []
+        try:
+            while True:
+                await self._schedule(interrupted)
+                interrupted = []
+        finally:
+            if stop.asked.is_set() and await is_turned_off(
+                self._connection, self._deployment, self._replica.log_event
+            ):
+                await self._retire()
+
+    async def _retire(self) -> None:
+        if self._writes is not None:
+            released, left = await self._new_statuses(self._live(), self._writes).retire(_RETIRE_SECONDS)
+            self._replica.log_event("pods and groups released", {"objects": released, "left": left})
 
     async def _schedule(self, interrupted: Collection[Key]) -> None:
         """Schedule from the server's current objects, until the engine is out of step with them."""
@@ -403,34 +426,5 @@ async def ending_last(last: Work, *others: Work) -> None:
     async with asyncio.TaskGroup() as outer:
         outer.create_task(last())
         async with asyncio.TaskGroup() as inner:
-            for other in others:
-                inner.create_task(other())
-
-
-# Keep the garbage collector from visiting the objects of a whole cluster again and again.
-#
-# A process keeps about ten objects for each pod of its cluster. They are in no reference cycle, but each
-# full collection visits all of them: at 100,000 pods it stops every thread for more than a second. So the
-# survivors of a full collection are exempt from later ones, and each collection visits only newer objects.
-#
-# Objects in a cycle that are alive at that moment are never freed. They are few (a task, an exception with
-# its frames), and a full collection runs only after every 70,000 new objects.
-
-
-_OLDEST = 2
-
-
-@contextmanager
-def short_collections() -> Iterator[None]:
-    """Exempt the survivors of a full collection from later ones until the block ends."""
-    gc.callbacks.append(_exempt)
-    try:
-        yield
-    finally:
-        gc.callbacks.remove(_exempt)
-        gc.unfreeze()
-
-
-def _exempt(phase: str, info: Mapping[str, Any]) -> None:
-    if phase == "stop" and info["generation"] == _OLDEST:
-        gc.freeze()
+            for work in others:
+                inner.create_task(work())

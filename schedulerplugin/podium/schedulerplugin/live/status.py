@@ -19,8 +19,11 @@ cannot undo what was written since.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Iterator
+from contextlib import suppress
 from datetime import datetime
+from functools import partial
+from itertools import chain
 from math import inf
 from typing import Generic, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
@@ -31,16 +34,17 @@ from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey, key_of
 from podium.api.meta import Condition
 from podium.api.schedulable import Schedulable
-from podium.cluster.reader import Child, ClusterReader, Name
+from podium.cluster.reader import Child, ClusterReader, Name, name_of
 from podium.errors import PodiumError
 from podium.groups.trees import group_at, is_too_large, tree
 from podium.kube.backoff import Rate
 from podium.kube.connection import RefusedError, Sleep
 from podium.kube.preconditions import LeaseOverError
 from podium.kube.reflector import EventLogger
-from podium.planner.preemption.intents import is_preempted
+from podium.kube.timeouts import within
+from podium.planner.preemption.inflight import DISRUPTION_TARGET, is_preempted
 from podium.runtime.workqueue import Workqueue
-from podium.schedulerplugin.live.writes import GoneError, Writes, is_final
+from podium.schedulerplugin.live.writes import GoneError, Writes, is_final, together
 from podium.schedulerplugin.scheduling import messages
 from podium.schedulerplugin.scheduling.effects import Evict, Key, PodRef, Preemptor, ReportPending, Unit
 from podium.schedulerplugin.scheduling.messages import (
@@ -57,7 +61,7 @@ from podium.schedulerplugin.scheduling.messages import (
     unscheduled_condition,
     withdrawn_condition,
 )
-from podium.schedulerplugin.scheduling.preemptions import Announcements
+from podium.schedulerplugin.scheduling.preemptions import Announcements, preemptor_of
 
 # The status of pods and groups as this process knows it: stored, or written and not watched yet.
 #
@@ -355,6 +359,49 @@ class Statuses:
         """Write what is queued, until cancelled; what is left then is never written."""
         await self._queue.process(self._write, _WORKERS)
 
+    async def retire(self, seconds: float) -> tuple[int, int]:
+        """Withdraw nominations, marks and conditions of groups; return how many objects were written and not.
+
+        For the end of the last process: a nomination without a scheduler keeps kube-scheduler from the node.
+        """
+        writes = list(self._withdrawals())
+        written = 0
+
+        async def write(withdraw: Callable[[], Awaitable[None]]) -> None:
+            nonlocal written
+            try:
+                await withdraw()
+            except GoneError:
+                pass
+            except LeaseOverError:
+                raise
+            except PodiumError as error:
+                self._log_event("status not withdrawn", {"error": str(error)})
+                return
+            written += 1
+
+        with suppress(TimeoutError, LeaseOverError):
+            jobs = [partial(write, withdraw) for withdraw in writes]
+            await within(seconds, together(jobs, self._writes.limit))
+        return written, len(writes) - written
+
+    def _withdrawals(self) -> Iterator[Callable[[], Awaitable[None]]]:
+        """Yield a write for each pod and group with a status that only a running scheduler keeps true."""
+        for pod in self._view.pods.values():
+            if not isinstance(pod, Schedulable) or pod.status is None or pod.finished:
+                continue
+            ref = PodRef(*name_of(pod), pod.metadata.uid or "")
+            mark = pod.status.condition(DISRUPTION_TARGET)
+            if self._known.waiting(ref) is not None and pod.scheduler == self._scheduler:
+                if pod.status.nominatedNodeName:
+                    yield partial(self._writes.nominate, ref, None, None)
+            elif is_preempted(pod) and preemptor_of(mark, self._scheduler):
+                yield partial(self._writes.mark, ref, withdrawn_condition(pod, self._now()))
+        groups: Iterable[Child] = chain(self._view.groups.values(), self._view.composites.values())
+        for group in groups:
+            if ours(group):
+                yield partial(self._writes.apply_group, group.ref, group.metadata.uid or "", ())
+
     def _keep_pod(self, pod_status: WrittenPodStatus, after: float = 0.0) -> None:
         key = pod_status.pod.key
         if self._known.of_pod(pod_status.pod) == pod_status and self._known.pods.settled(key):
@@ -365,8 +412,8 @@ class Statuses:
 
     def _keep_group(self, key: Key, news: _GroupNews, after: float = 0.0) -> None:
         """Queue the content for a group and all groups below it; a lone pod has none."""
-        for each in self._tree(key) if isinstance(key, GroupKey) else ():
-            self._keep_one(each, news, after)
+        for group in self._tree(key) if isinstance(key, GroupKey) else ():
+            self._keep_one(group, news, after)
 
     def _keep_one(self, key: GroupKey, news: _GroupNews, after: float = 0.0) -> None:
         self._note_news(key, news)
@@ -376,7 +423,7 @@ class Statuses:
         """Return the groups that a report concerns; of a tree that is too large, the root alone."""
         if not key.composite or is_too_large(self._view, key):
             return [key]
-        return [key_of(each) for each in tree(self._view, key)]
+        return [key_of(group) for group in tree(self._view, key)]
 
     def _note_news(self, key: GroupKey, news: _GroupNews) -> None:
         self._news[key] = self._news.get(key, _GroupNews()).then(news)
@@ -450,13 +497,13 @@ class Statuses:
             del self._unmarked[key]
 
     async def _write_mark(self, key: Name) -> None:
-        found = self._marks.get(key)
-        if found is None:
+        mark = self._marks.get(key)
+        if mark is None:
             return
-        pod = self._known.running_unmarked(found.pod)
+        pod = self._known.running_unmarked(mark.pod)
         if pod is not None:
-            await self._mark(found.pod, target_condition(self._scheduler, found.preemptor, pod, self._now()))
-        if self._marks.get(key) is found:
+            await self._mark(mark.pod, target_condition(self._scheduler, mark.preemptor, pod, self._now()))
+        if self._marks.get(key) is mark:
             del self._marks[key]
 
     async def _mark(self, pod: PodRef, condition: Condition, version: str | None = None) -> None:
@@ -484,13 +531,13 @@ class Statuses:
         spread = None
         if isinstance(group, PodGroup):
             spread = spread_over_domains(self._view, group, dict(news.bound))
-        wanted = group_conditions(
+        conditions = group_conditions(
             group, shown, self._now(), attempt=news.attempt, target=news.target, spread=spread
         )
         written = True
-        if not _alike(shown, wanted) or not self._known.groups.sure(key):
-            write = self._writes.apply_group(group.ref, uid, wanted)
-            change = AppliedConditions(uid, shown), AppliedConditions(uid, wanted)
+        if not _alike(shown, conditions) or not self._known.groups.sure(key):
+            write = self._writes.apply_group(group.ref, uid, conditions)
+            change = AppliedConditions(uid, shown), AppliedConditions(uid, conditions)
             written = await self._settle(self._known.groups, key, change, write)
         if self._news.get(key) == news:
             del self._news[key]
@@ -535,9 +582,9 @@ class Statuses:
             self._emit(messages.failed_event(pod_status.pod, pod_status.message))
 
 
-def _alike(shown: Iterable[Condition], wanted: Collection[Condition]) -> bool:
+def _alike(shown: Iterable[Condition], conditions: Collection[Condition]) -> bool:
     """Return whether the conditions to write equal those that are shown."""
     had = {condition.type: condition for condition in shown}
-    return had.keys() == {condition.type for condition in wanted} and all(
-        same_condition(had[condition.type], condition) for condition in wanted
+    return had.keys() == {condition.type for condition in conditions} and all(
+        same_condition(had[condition.type], condition) for condition in conditions
     )

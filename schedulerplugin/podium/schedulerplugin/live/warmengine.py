@@ -15,6 +15,9 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
 
+# numpy imports it when np.unique is first called, which would take 60 ms of an event.
+import numpy.ma  # noqa: F401 - imported for its later users
+
 from podium.api.minors import minor_of
 from podium.api.podrequests import LATEST
 from podium.api.times import seconds as epoch_seconds

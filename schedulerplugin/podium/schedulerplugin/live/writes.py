@@ -289,32 +289,32 @@ class Writes:
             if not error.gone and not any(text in str(error) for text in _OTHER_UID):
                 raise
 
-    async def perform(self, what: str, attempt: Callable[[], Awaitable[None]]) -> None:
+    async def perform(self, kind: str, attempt: Callable[[], Awaitable[None]]) -> None:
         """Repeat a write of one of WRITES as long as that may help, and count its result."""
         try:
-            await self._retry(what, attempt)
+            await self._retry(kind, attempt)
         except StaleError as error:
-            self._counted(what, "gone" if error.gone else "failed")
+            self._counted(kind, "gone" if error.gone else "failed")
             if error.gone:
                 raise GoneError(str(error)) from None
             raise
         except GoneError:
-            self._counted(what, "gone")
+            self._counted(kind, "gone")
             raise
         except TakenError:
-            self._counted(what, "taken")
+            self._counted(kind, "taken")
             raise
         except PodiumError:
-            self._counted(what, "failed")
+            self._counted(kind, "failed")
             raise
-        self._counted(what, "written")
+        self._counted(kind, "written")
 
-    async def _retry(self, what: str, attempt: Callable[[], Awaitable[None]]) -> None:
+    async def _retry(self, kind: str, attempt: Callable[[], Awaitable[None]]) -> None:
         """Repeat a write for a while if the server may answer differently, after the pause it asks for."""
         backoff = Backoff(self._random)
         for _ in range(_ATTEMPTS - 1):
             try:
-                async with self._slot(what):
+                async with self._slot(kind):
                     return await attempt()
             except (GoneError, TakenError, ChangedError, LeaseOverError):
                 raise
@@ -332,13 +332,13 @@ class Writes:
             except PodiumError:
                 pause = backoff.next()
             await self._sleep(pause)
-        async with self._slot(what):
+        async with self._slot(kind):
             return await attempt()
 
     @asynccontextmanager
-    async def _slot(self, what: str) -> AsyncIterator[None]:
+    async def _slot(self, kind: str) -> AsyncIterator[None]:
         """Hold one of the slots that this kind of write may use."""
-        async with self._eviction_slots if what in _EVICTING else nullcontext(), self._slots:
+        async with self._eviction_slots if kind in _EVICTING else nullcontext(), self._slots:
             yield
 
     async def _patch(self, pod: PodRef, status: dict[str, Any], version: str | None = None) -> bytes:

@@ -13,12 +13,12 @@ from collections.abc import Iterable, Mapping
 
 from podium.cluster.reader import Name
 from podium.planner.overlay import PENDING
-from podium.schedulerplugin.scheduling.changes import Changes
+from podium.schedulerplugin.scheduling.decisioneffects import placements, ref_at
 from podium.schedulerplugin.scheduling.effects import Bind, Key, PodRef
 from podium.schedulerplugin.scheduling.entry import Entry, EntryEvent, EntryPhase
 from podium.schedulerplugin.scheduling.entrypods import EntryPods
+from podium.schedulerplugin.scheduling.eventhandlers import Changes
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
-from podium.schedulerplugin.scheduling.plans import placements, ref_at
 from podium.schedulerplugin.scheduling.queue import Queue
 
 
@@ -55,8 +55,8 @@ class Reservations:
     def overtaken(self, placed: Mapping[int, int]) -> None:
         """Look again at the entries whose nodes others are placed on (node rows by pod row)."""
         for node in set(placed.values()):
-            others = (row for row in self._engine.nominated_on(node) if row not in placed)
-            self._changes.touched.update(self._entry_pods.keys(others))
+            rows = (row for row in self._engine.nominated_on(node) if row not in placed)
+            self._changes.touched.update(self._entry_pods.keys(rows))
 
     def _exchange(self, pod: Name, held: str, node: str) -> None:
         """Replace the node reserved for a pod; either may be empty."""

@@ -86,7 +86,7 @@ class ClaimBind:
         self.until = until
         self.phase = ClaimPhase.WRITING
         # The claims that are not bound.
-        self.left = {key_of(each) for each in plan.claims}
+        self.left = {key_of(claim) for claim in plan.claims}
         # The claims for extended resources that were known since they were created.
         self.seen: set[ClaimKey] = set()
         # Why it failed, empty if it did not.
@@ -135,7 +135,7 @@ class ClaimBinds:
         using = [row for row in rows if engine.snapshot.devices.uses(row)]
         if not delayed and not using:
             return bind
-        plans = [found for row in delayed if (found := engine.volume_plan(row)) is not None]
+        plans = [volumes for row in delayed if (volumes := engine.volume_plan(row)) is not None]
         reserved = [claims for row in using if (claims := engine.reservations(row)) is not None]
         if len(plans) < len(delayed) or len(reserved) < len(using):
             self._binds.undone(bind)
@@ -153,14 +153,14 @@ class ClaimBinds:
         self._last += 1
         pending = self._open[self._last] = ClaimBind(bind, plan, priority, until)
         self._of_key.setdefault(bind.key, set()).add(self._last)
-        for each in plan.claims:
-            self._of_claim.setdefault(key_of(each), set()).add(self._last)
+        for claim in plan.claims:
+            self._of_claim.setdefault(key_of(claim), set()).add(self._last)
         return pending
 
     def release_stranded(self, key: Key, rows: Collection[int], moment: Moment) -> ReleaseClaims | None:
         """Give back the devices of claims whose pods (rows) found no node that can use them; None if none."""
         stranded = self._engine.snapshot.devices.stranded(rows)
-        stranded = [each for each in stranded if key_of(each) not in self._of_claim]
+        stranded = [claim for claim in stranded if key_of(claim) not in self._of_claim]
         if not stranded:
             return None
         plan = plan_of((), stranded)
@@ -201,7 +201,7 @@ class ClaimBinds:
     def due(self) -> float | None:
         """Return the end of the step that ends first; None if none has an end."""
         # All wait equally long.
-        first = next((each.until for each in self._open.values() if not each.why), None)
+        first = next((pending.until for pending in self._open.values() if not pending.why), None)
         settling = (self._open[number].until for number in self._settling)
         return min(chain(settling, () if first is None else (first,)), default=None)
 
@@ -236,8 +236,8 @@ class ClaimBinds:
     def _overdue(self, now: float) -> Iterator[int]:
         due = self.due()
         if due is not None and due <= now:
-            for number, each in self._open.items():
-                if each.until <= now and (not each.why or number in self._settling):
+            for number, pending in self._open.items():
+                if pending.until <= now and (not pending.why or number in self._settling):
                     yield number
 
     def _proceed(self, number: int, now: float) -> list[Effect]:
@@ -255,7 +255,7 @@ class ClaimBinds:
         if pending.phase is not ClaimPhase.SETTLING:
             return []
         leaving = self._withdrawn(number)
-        if pending.until > now and any(is_seen(self._engine.snapshot, each) for each in leaving):
+        if pending.until > now and any(is_seen(self._engine.snapshot, plan) for plan in leaving):
             return []
         self._end(number)
         self._binds.undone(bind)
@@ -265,28 +265,28 @@ class ClaimBinds:
 
     def _claims_obstacle(self, pending: ClaimBind, given_up: Collection[ClaimKey]) -> str:
         """Return why the claims of a decision cannot be bound; empty if they may be."""
-        for each in pending.plan.claims:
-            key, found = key_of(each), claim_of(self._engine.snapshot, each)
-            if found is None and (key in pending.seen or not may_lack_claim(each)):
-                return f"claim {each.claim[1]} is gone"
-            if found is not None and isinstance(each, ReservedClaim) and each.created is not None:
+        for plan in pending.plan.claims:
+            key, claim = key_of(plan), claim_of(self._engine.snapshot, plan)
+            if claim is None and (key in pending.seen or not may_lack_claim(plan)):
+                return f"claim {plan.claim[1]} is gone"
+            if claim is not None and isinstance(plan, ReservedClaim) and plan.created is not None:
                 pending.seen.add(key)
-            allocated = found if isinstance(each, ReservedClaim) else None
+            allocated = claim if isinstance(plan, ReservedClaim) else None
             if isinstance(allocated, ResourceClaim) and (failed := failed_device(allocated)):
-                return f"claim {each.claim[1]}: {failed}"
-            if is_done(found, each):
+                return f"claim {plan.claim[1]}: {failed}"
+            if is_done(claim, plan):
                 pending.left.discard(key)
             else:
                 pending.left.add(key)
-            if key in given_up and key in pending.left and isinstance(each, ProvisionedVolume):
-                return f"no volume was provisioned for claim {each.claim[1]} on node {each.node}"
+            if key in given_up and key in pending.left and isinstance(plan, ProvisionedVolume):
+                return f"no volume was provisioned for claim {plan.claim[1]} on node {plan.node}"
         return ""
 
     def _pods_obstacle(self, pending: ClaimBind, now: float) -> str:
         """Return why the pods of a decision cannot be bound to their nodes; empty if they may be."""
         why = next(filter(None, (self._lost(pod, node) for pod, node in pending.bind.pods)), "")
         if not why and pending.left and pending.until <= now:
-            claims = listed(sorted(each.name for each in pending.left))
+            claims = listed(sorted(claim.name for claim in pending.left))
             why = f"not bound within {self._live().bind_timeout_seconds:g} s: {claims}"
         return why
 
@@ -313,7 +313,7 @@ class ClaimBinds:
         pending.why = why
         self._touched.add(number)
         engine.keep_room(pod for pod, _ in pending.bind.pods)
-        nodes = {each.node for each in pending.plan.volumes.provisioned if key_of(each) in given_up}
+        nodes = {volume.node for volume in pending.plan.volumes.provisioned if key_of(volume) in given_up}
         for pod, node in pending.bind.pods:
             row, node_row = self._entry_pods.row(pod), engine.snapshot.row.get(node)
             if row is not None and node in nodes:
@@ -326,8 +326,8 @@ class ClaimBinds:
         pending = self._open.pop(number)
         self._settling.discard(number)
         discard(self._of_key, pending.bind.key, number)
-        for each in pending.plan.claims:
-            discard(self._of_claim, key_of(each), number)
+        for plan in pending.plan.claims:
+            discard(self._of_claim, key_of(plan), number)
         self._engine.keep_room(pod for pod, _ in pending.bind.pods)
         self._engine.release_claims(pending.plan)
 
@@ -340,18 +340,18 @@ class ClaimBinds:
         pending = self._open[number]
         # A node that came back has its pods again until they are undone.
         own = set(self._entry_pods.rows(pod for pod, _ in pending.bind.pods))
-        for each in pending.plan.claims:
-            claim = claim_of(self._engine.snapshot, each)
-            if claim is None and not may_lack_claim(each):
+        for plan in pending.plan.claims:
+            claim = claim_of(self._engine.snapshot, plan)
+            if claim is None and not may_lack_claim(plan):
                 continue
-            if isinstance(each, StaleClaim):
-                yield each
+            if isinstance(plan, StaleClaim):
+                yield plan
                 continue
-            if isinstance(each, ReservedClaim):
-                unneeded = self._engine.snapshot.devices.unneeded(each, own)
+            if isinstance(plan, ReservedClaim):
+                unneeded = self._engine.snapshot.devices.unneeded(plan, own)
                 if unneeded is not None:
                     yield unneeded
                 continue
-            others = self._of_claim[key_of(each)] - {number}
-            if all(self._open[other].why for other in others) and not is_done(claim, each):
-                yield each
+            others = self._of_claim[key_of(plan)] - {number}
+            if all(self._open[other].why for other in others) and not is_done(claim, plan):
+                yield plan

@@ -44,23 +44,23 @@ class PodClaimsPlan(NamedTuple):
     @property
     def assumed(self) -> tuple[AssumedClaim, ...]:
         """The allocations that the API server does not have yet."""
-        return tuple(found for each in self.devices if (found := each.assumed) is not None)
+        return tuple(claim for plan in self.devices if (claim := plan.assumed) is not None)
 
 
 def plan_of(volumes: Iterable[VolumePlan], devices: Iterable[ReservedClaim | StaleClaim]) -> PodClaimsPlan:
     """Return the plan for pods with these plans of their own."""
-    single = {each.claim: each for plan in volumes for each in plan.claims}.values()
-    bound = tuple(each for each in single if isinstance(each, BoundVolume))
-    provisioned = tuple(each for each in single if isinstance(each, ProvisionedVolume))
+    single = {volume.claim: volume for plan in volumes for volume in plan.claims}.values()
+    bound = tuple(volume for volume in single if isinstance(volume, BoundVolume))
+    provisioned = tuple(volume for volume in single if isinstance(volume, ProvisionedVolume))
     merged: dict[ClaimKey, ReservedClaim] = {}
     stale = list[StaleClaim]()
-    for each in devices:
-        if isinstance(each, StaleClaim):
-            stale.append(each)
+    for claim in devices:
+        if isinstance(claim, StaleClaim):
+            stale.append(claim)
             continue
-        before = merged.get(key_of(each))
-        consumers = dict.fromkeys((*(before.consumers if before is not None else ()), *each.consumers))
-        merged[key_of(each)] = each._replace(consumers=tuple(consumers))
+        before = merged.get(key_of(claim))
+        consumers = dict.fromkeys((*(before.consumers if before is not None else ()), *claim.consumers))
+        merged[key_of(claim)] = claim._replace(consumers=tuple(consumers))
     return PodClaimsPlan(VolumePlan(bound, provisioned), tuple(merged.values()), tuple(stale))
 
 

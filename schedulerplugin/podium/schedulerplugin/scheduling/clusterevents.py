@@ -145,8 +145,8 @@ def helps(events: ClusterEvents, kind: PodRequirements, cluster: ClusterQueries)
 def has_volumes(shape: Shape) -> bool:
     """Return whether claims restrict the nodes of a pod; a part in `missing` may be a claim."""
     restricted = shape.devices or shape.refused or shape.volumes or shape.zones or shape.exclusive_claims
-    found = restricted or shape.delayed or shape.volume_missing or shape.missing
-    return bool(found or shape.extended.resources)
+    constrained = restricted or shape.delayed or shape.volume_missing or shape.missing
+    return bool(constrained or shape.extended.resources)
 
 
 def _looks_around(shape: Shape) -> bool:
@@ -165,7 +165,7 @@ def _sees(shape: Shape, events: ClusterEvents) -> bool:
 
 def _sees_one(shape: Shape, namespace: str, labels: Mapping[str, str]) -> bool:
     if namespace == shape.namespace and any(
-        each.selector is not None and each.selector.matches(labels) for each in shape.spread
+        constraint.selector is not None and constraint.selector.matches(labels) for constraint in shape.spread
     ):
         return True
     return any(_means(term, namespace, labels) for term in (*shape.pod_affinity, *shape.pod_anti_affinity))

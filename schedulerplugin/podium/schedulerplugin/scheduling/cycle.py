@@ -23,8 +23,15 @@ from podium.planner.preemption.target import Blocker, PlacementTarget, Unplaceab
 from podium.planner.settings import LiveSettings
 from podium.schedulerplugin.scheduling import messages
 from podium.schedulerplugin.scheduling.binds import Binds, Reservations
-from podium.schedulerplugin.scheduling.changes import Changes
 from podium.schedulerplugin.scheduling.claimbinds import ClaimBinds
+from podium.schedulerplugin.scheduling.decisioneffects import (
+    eviction,
+    outranked,
+    placements,
+    pod_ref,
+    ref_at,
+    waiting,
+)
 from podium.schedulerplugin.scheduling.effects import (
     Effect,
     Evict,
@@ -37,18 +44,11 @@ from podium.schedulerplugin.scheduling.effects import (
     TimedOut,
 )
 from podium.schedulerplugin.scheduling.entrypods import EntryPods
+from podium.schedulerplugin.scheduling.eventhandlers import Changes
 from podium.schedulerplugin.scheduling.evictionlimits import Restraint, Why, expiry, note_no_room, overdue
 from podium.schedulerplugin.scheduling.gang_hold import GangHold, HoldEnd
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.messages import UNSCHEDULABLE
-from podium.schedulerplugin.scheduling.plans import (
-    eviction,
-    outranked,
-    placements,
-    pod_ref,
-    ref_at,
-    waiting,
-)
 from podium.schedulerplugin.scheduling.preemptions import Preemptions
 from podium.schedulerplugin.scheduling.queue import Queue
 
@@ -178,17 +178,17 @@ class SchedulingCycle:
             if self._preemptions.unsure(key):
                 return
             try:
-                found = self._engine.decide_next(decision, key, moment.now, deadline=deadline)
+                next_decision = self._engine.decide_next(decision, key, moment.now, deadline=deadline)
             except DecisionTimeoutError:
                 # The key is in the queue still, and has a deadline of its own when it is popped.
                 return
-            if found is None or found.target is None:
+            if next_decision is None or next_decision.target is None:
                 return
             self._queue.pop(moment.seconds)
             self.tried = [key]
-            if not self._preempt(key, found, found.target, effects, moment):
+            if not self._preempt(key, next_decision, next_decision.target, effects, moment):
                 return
-            decision = found
+            decision = next_decision
 
     def _bind(self, key: Key, placed: dict[int, int], effects: list[Effect], moment: Moment) -> None:
         """Assume pods on their nodes, and have them bound; the rest of a group is looked at again."""
@@ -209,31 +209,31 @@ class SchedulingCycle:
         self._claim_binds.give_way(priority, placed.values())
 
     def _await(
-        self, key: Key, decision: Decision, wanted: PlacementTarget, effects: list[Effect], moment: Moment
+        self, key: Key, decision: Decision, target: PlacementTarget, effects: list[Effect], moment: Moment
     ) -> None:
         """Reserve nodes for an entry that fits once pods are gone that are terminating already."""
-        if self._gang_hold.comes_first(wanted):
-            self._park(key, wanted, moment, overdue(self._engine, decision, moment))
-            why = messages.behind(self._gang_hold.until(wanted.priority))
-            self._report(key, wanted, f"{messages.refusal(decision)} {why}", effects)
+        if self._gang_hold.comes_first(target):
+            self._park(key, target, moment, overdue(self._engine, decision, moment))
+            why = messages.behind(self._gang_hold.until(target.priority))
+            self._report(key, target, f"{messages.refusal(decision)} {why}", effects)
             return
         pods = placements(self._engine, decision.placed)
         self._gang_hold.release_for(key, moment.seconds, HoldEnd.SCHEDULED)
         self._reservations.outrank(
-            ref_at(self._engine, row) for row in outranked(self._engine, wanted, decision)
+            ref_at(self._engine, row) for row in outranked(self._engine, target, decision)
         )
-        self._reservations.give(wanted.rows, pods)
+        self._reservations.give(target.rows, pods)
         uids = self._engine.snapshot.uids
         awaited = frozenset(uids[row] for row in decision.awaited)
-        waits_for = waiting(self._engine, wanted.rows, wanted.priority, awaited=awaited)
+        waits_for = waiting(self._engine, target.rows, target.priority, awaited=awaited)
         self._queue.park(key, waits_for, moment.seconds, overdue(self._engine, decision, moment))
-        self._report(key, wanted, messages.awaiting(decision), effects, pods)
+        self._report(key, target, messages.awaiting(decision), effects, pods)
 
     def _preempt(
         self,
         key: Key,
         decision: Decision,
-        wanted: PlacementTarget,
+        target: PlacementTarget,
         effects: list[Effect],
         moment: Moment,
         *,
@@ -241,19 +241,19 @@ class SchedulingCycle:
     ) -> bool:
         """Begin a preemption, or report why it has to wait; return whether it began."""
         message = messages.refusal(decision)
-        if not again and self._gang_hold.blocks(wanted, self._deadline()):
-            self._reservations.cancel(wanted.rows)
-            self._park(key, wanted, moment, self._gang_hold.due())
-            why = messages.not_for_held_room(self._gang_hold.until(wanted.priority))
-            self._report(key, wanted, f"{message} preemption: {why}", effects)
+        if not again and self._gang_hold.blocks(target, self._deadline()):
+            self._reservations.cancel(target.rows)
+            self._park(key, target, moment, self._gang_hold.due())
+            why = messages.not_for_held_room(self._gang_hold.until(target.priority))
+            self._report(key, target, f"{message} preemption: {why}", effects)
             return False
         evict = self._eviction(key, decision, moment)._replace(again=again)
         entry = self._entries[key]
-        hold = self._restraint.hold(self._engine, entry, evict, wanted, moment)
+        hold = self._restraint.hold(self._engine, entry, evict, target, moment)
         if hold is not None:
-            held = self._hold_room(key, wanted, moment, may=hold.kind in (Why.OFF, Why.OBSERVED))
-            self._park(key, wanted, moment, hold.until)
-            self._report(key, wanted, f"{message} preemption: {hold.why}{held}", effects)
+            held = self._hold_room(key, target, moment, may=hold.kind in (Why.OFF, Why.OBSERVED))
+            self._park(key, target, moment, hold.until)
+            self._report(key, target, f"{message} preemption: {hold.why}{held}", effects)
             victims = frozenset(pod.uid for pod in evict.victims)
             if entry.held_back != (victims, hold.kind):
                 entry.held_back = victims, hold.kind
@@ -263,10 +263,10 @@ class SchedulingCycle:
                     effects.append(Held(evict, circle=hold.kind is Why.CIRCLE))
             return False
         # The room that a gang held there was never written, so no write has to end it.
-        self._give_way(wanted.priority, decision.placed)
-        cleared = (ref_at(self._engine, row) for row in outranked(self._engine, wanted, decision))
+        self._give_way(target.priority, decision.placed)
+        cleared = (ref_at(self._engine, row) for row in outranked(self._engine, target, decision))
         evict = evict._replace(cleared=tuple(cleared))
-        self._carry_out(evict, wanted, moment)
+        self._carry_out(evict, target, moment)
         effects.append(evict)
         return True
 
@@ -295,51 +295,51 @@ class SchedulingCycle:
         doubted = tuple(pod for pod in others if failures.doubts(pod.namespace))
         return evict._replace(refused=refused, doubted=doubted)
 
-    def _carry_out(self, evict: Evict, wanted: PlacementTarget, moment: Moment) -> None:
+    def _carry_out(self, evict: Evict, target: PlacementTarget, moment: Moment) -> None:
         """Count a preemption as done, and hold the preemptor back while it is in flight."""
         entry = self._entries[evict.key]
-        self._restraint.took(self._engine, entry, evict, wanted, moment)
+        self._restraint.took(self._engine, entry, evict, target, moment)
         self._gang_hold.release_for(evict.key, moment.seconds)
         entry.held_back = None
-        self._preemptions.start(evict, wanted.rows, moment.seconds)
+        self._preemptions.start(evict, target.rows, moment.seconds)
 
     def _refuse(
-        self, key: Key, decision: Decision, wanted: PlacementTarget, effects: list[Effect], moment: Moment
+        self, key: Key, decision: Decision, target: PlacementTarget, effects: list[Effect], moment: Moment
     ) -> None:
         """Let an entry that found no place wait for a change that could help it."""
-        held = self._hold_room(key, wanted, moment)
-        note_no_room(self._engine, self._entries[key], wanted, moment)
-        self._park(key, wanted, moment, expiry(self._engine, wanted, moment))
-        self._report(key, wanted, messages.refusal(decision) + held, effects)
+        held = self._hold_room(key, target, moment)
+        note_no_room(self._engine, self._entries[key], target, moment)
+        self._park(key, target, moment, expiry(self._engine, target, moment))
+        self._report(key, target, messages.refusal(decision) + held, effects)
 
-    def _hold_room(self, key: Key, wanted: PlacementTarget, moment: Moment, *, may: bool = True) -> str:
+    def _hold_room(self, key: Key, target: PlacementTarget, moment: Moment, *, may: bool = True) -> str:
         """Let a gang that was refused hold room if it `may`; no other entry keeps a reservation.
 
         Return a sentence about the hold that counts for the entry; empty for none.
         """
-        if may and self._gang_hold.hold_after_refusal(key, wanted, moment, self._deadline()):
-            return f" {messages.holding(self._gang_hold.until(wanted.priority))}"
+        if may and self._gang_hold.hold_after_refusal(key, target, moment, self._deadline()):
+            return f" {messages.holding(self._gang_hold.until(target.priority))}"
         self._gang_hold.release_for(key, moment.seconds)
-        self._reservations.cancel(wanted.rows)
-        until = self._gang_hold.until(wanted.priority)
+        self._reservations.cancel(target.rows)
+        until = self._gang_hold.until(target.priority)
         return f" {messages.behind(until)}" if until else ""
 
-    def _park(self, key: Key, wanted: PlacementTarget, moment: Moment, until: float | None) -> None:
+    def _park(self, key: Key, target: PlacementTarget, moment: Moment, until: float | None) -> None:
         """Let an entry wait for changes that could help it, but not for room on nodes that it holds."""
         waits_for = waiting(
-            self._engine, wanted.rows, wanted.priority, may_preempt=not wanted.preemption_barred
+            self._engine, target.rows, target.priority, may_preempt=not target.preemption_barred
         )
         self._queue.park(key, waits_for._replace(reserved=()), moment.seconds, until)
 
     def _report(
         self,
         key: Key,
-        wanted: PlacementTarget,
+        target: PlacementTarget,
         message: str,
         effects: list[Effect],
         nominated: tuple[tuple[PodRef, str], ...] = (),
     ) -> None:
-        pods = tuple(ref_at(self._engine, row) for row in wanted.rows)
+        pods = tuple(ref_at(self._engine, row) for row in target.rows)
         effects.append(ReportPending(key, pods, UNSCHEDULABLE, message, nominated))
 
     def gate(self, key: Key, refused: Unplaceable, effects: list[Effect], moment: Moment) -> None:
@@ -382,7 +382,7 @@ class SchedulingCycle:
         self.isolate(self.tried)
         self._gang_hold.release_for(key, moment.seconds)
         self._queue.back_off(key, moment.seconds)
-        self._queue.demote(key)
+        self._queue.demote(key, budget, moment.seconds)
         pods = tuple(ref_at(self._engine, row) for row in self._entry_pods.waiting_rows(key))
         effects.append(TimedOut(key, budget))
         effects.append(ReportPending(key, pods, SCHEDULER_ERROR, messages.timed_out(error, budget)))

@@ -14,7 +14,7 @@ from enum import Enum, StrEnum
 from typing import Final
 
 from podium.schedulerplugin.scheduling.effects import Evict, Key, PodRef, entry_name
-from podium.schedulerplugin.scheduling.hints import ChangeCounts
+from podium.schedulerplugin.scheduling.queueinghints import ChangeCounts
 
 
 class EntryPhase(StrEnum):

@@ -15,9 +15,9 @@ from podium.cluster.reader import Name
 from podium.errors import PodiumError
 from podium.groups.trees import group_at, members_below, root_key, tree
 from podium.planner.preemption.target import PlacementTarget, Unplaceable
+from podium.schedulerplugin.scheduling.decisioneffects import pod_ref
 from podium.schedulerplugin.scheduling.effects import Evict, Key, PodRef
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
-from podium.schedulerplugin.scheduling.plans import pod_ref
 
 
 class EntryPods:
@@ -33,12 +33,12 @@ class EntryPods:
 
     def key(self, pod: Schedulable) -> Key:
         """Return the entry of a pod: its tree's, its group's, or its own."""
-        found = membership(pod, native_served=self._engine.view.native_served)
-        return self.entry_of(found) if found is not None else pod_ref(pod).key
+        group = membership(pod, native_served=self._engine.view.native_served)
+        return self.entry_of(group) if group is not None else pod_ref(pod).key
 
     def entry_of(self, key: GroupKey) -> GroupKey:
         """Return the entry of a group: its root's."""
-        knows = self._engine.settings.semantics.knows_trees
+        knows = self._engine.settings.semantics.rules.trees
         return root_key(self._engine.view, key) if knows else key
 
     def keys(self, rows: Iterable[int]) -> set[Key]:
@@ -49,9 +49,9 @@ class EntryPods:
     def pods(self, key: Key) -> Iterable[Schedulable]:
         """Return the pods of an entry, bound and finished ones included."""
         view = self._engine.view
-        found = members_below(view, key) if isinstance(key, GroupKey) else (view.pods.get(key),)
+        members = members_below(view, key) if isinstance(key, GroupKey) else (view.pods.get(key),)
         # A lone pod may have been recreated as a member of a group.
-        return (pod for pod in found if isinstance(pod, Schedulable) and self.key(pod) == key)
+        return (pod for pod in members if isinstance(pod, Schedulable) and self.key(pod) == key)
 
     def waits(self, pod: Schedulable) -> bool:
         """Return whether a pod is ours, unfinished, and neither bound nor assumed."""
@@ -88,14 +88,14 @@ class EntryPods:
         A PodGroup needs minCount of its members, a composite group minGroupCount of its children. If the root
         has too few, there are none.
         """
-        view, knows = self._engine.view, self._engine.settings.semantics.knows_trees
-        groups = [key_of(each) for each in tree(view, key)] if knows and key.composite else [key]
-        found: dict[GroupKey, None] = {}
+        view, knows = self._engine.view, self._engine.settings.semantics.rules.trees
+        groups = [key_of(child) for child in tree(view, key)] if knows and key.composite else [key]
+        satisfied: dict[GroupKey, None] = {}
         # Children come after their parents.
-        for each in reversed(groups):
-            if self._is_satisfied(each, found):
-                found[each] = None
-        return list(found) if key in found else []
+        for group in reversed(groups):
+            if self._is_satisfied(group, satisfied):
+                satisfied[group] = None
+        return list(satisfied) if key in satisfied else []
 
     def _is_satisfied(self, key: GroupKey, below: Collection[GroupKey]) -> bool:
         view = self._engine.view

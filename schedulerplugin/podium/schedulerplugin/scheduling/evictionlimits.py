@@ -39,7 +39,7 @@ from podium.history.evictioncycles import (
     workload_of,
 )
 from podium.planner.preemption.decision import Decision
-from podium.planner.preemption.intents import free_until
+from podium.planner.preemption.inflight import free_until
 from podium.planner.preemption.protection import FOREVER
 from podium.planner.preemption.target import PlacementTarget
 from podium.planner.settings import LiveSettings, PreemptionMode
@@ -67,14 +67,14 @@ class Delay(NamedTuple):
     problem: str = ""
 
 
-def preemption_delay(group: Child | None, found: PriorityClass | None) -> Delay:
+def preemption_delay(group: Child | None, priority_class: PriorityClass | None) -> Delay:
     """Return the longer of the delays in the annotations of a group and of the preemptor's class.
 
     An annotation that cannot be read is ignored.
     """
     problems: list[str] = []
     lengths = [timedelta(0)]
-    for kind, obj in (("PodGroup", group), ("PriorityClass", found)):
+    for kind, obj in (("PodGroup", group), ("PriorityClass", priority_class)):
         annotations = obj.metadata.annotations if obj is not None else None
         text = annotations.get(DELAY_ANNOTATION) if annotations else None
         if obj is None or text is None:
@@ -226,15 +226,15 @@ class Restraint:
         return None if limit is None else (limit, self._rate.left(limit, now))
 
     def hold(
-        self, engine: LiveEngine, entry: Entry, evict: Evict, wanted: PlacementTarget, moment: Moment
+        self, engine: LiveEngine, entry: Entry, evict: Evict, target: PlacementTarget, moment: Moment
     ) -> Hold | None:
         """Return why a preemption that was just planned must wait; None if it may be carried out now."""
         live, now = self._live(), moment.seconds
         self._waiting_turns.pop(entry.key, None)
         if live.mode is PreemptionMode.OFF:
             return Hold(Why.OFF, "it is switched off")
-        since = note_no_room(engine, entry, wanted, moment)
-        until = window_end(since, _preemption_delay(engine, wanted))
+        since = note_no_room(engine, entry, target, moment)
+        until = window_end(since, _preemption_delay(engine, target))
         if until is not None and until > moment.now:
             pause = (until - moment.now).total_seconds()
             return Hold(
@@ -246,12 +246,12 @@ class Restraint:
         if live.mode is PreemptionMode.OBSERVE:
             return Hold(Why.OBSERVED, f"{going} would be evicted, but preemption is only observed")
         # A preemption that is made again deletes no other victims.
-        hold = None if evict.again else self._earlier_failure(engine, entry, evict, wanted, now)
+        hold = None if evict.again else self._earlier_failure(engine, entry, evict, target, now)
         if hold is not None:
             return hold
-        pause = self._rated(entry, evict, wanted.priority, now)
+        pause = self._rated(entry, evict, target.priority, now)
         if pause > 0:
-            self._waiting_turns[entry.key] = wanted.priority, now + pause
+            self._waiting_turns[entry.key] = target.priority, now + pause
             why = (
                 f"{going} will be evicted when the rate of {live.evictions_a_minute} units a minute allows it"
             )
@@ -259,14 +259,14 @@ class Restraint:
         return None
 
     def took(
-        self, engine: LiveEngine, entry: Entry, evict: Evict, wanted: PlacementTarget, moment: Moment
+        self, engine: LiveEngine, entry: Entry, evict: Evict, target: PlacementTarget, moment: Moment
     ) -> None:
         """Record that a preemption is carried out, after `hold` returned None."""
         limit, units = self._live().evictions_a_minute, len(evict.units)
         entry.counted = self._rate.charge(limit, units, moment.seconds)
         if evict.again or self._left(evict) is not None:
             return
-        for by, of in _pairs(engine, evict, wanted):
+        for by, of in _pairs(engine, evict, target):
             self._evictions.record(by, of, moment.seconds)
 
     def gave_up(self, entry: Entry, now: float, *, deleted: bool, blamed: bool = False) -> None:
@@ -292,7 +292,7 @@ class Restraint:
         self._waiting_turns.pop(key, None)
 
     def _earlier_failure(
-        self, engine: LiveEngine, entry: Entry, evict: Evict, wanted: PlacementTarget, now: float
+        self, engine: LiveEngine, entry: Entry, evict: Evict, target: PlacementTarget, now: float
     ) -> Hold | None:
         """Return the hold after earlier preemptions: they failed, or these victims evicted the preemptor."""
         times, until = entry.eviction_failures or (0, now)
@@ -300,7 +300,7 @@ class Restraint:
             why = f"it failed {count(times, 'time')}, and pods may go in vain again: backing off"
             return Hold(Why.FAILED, why, until)
         pause = max(
-            (self._evictions.wait(by, of, now) for by, of in _pairs(engine, evict, wanted)), default=0.0
+            (self._evictions.wait(by, of, now) for by, of in _pairs(engine, evict, target)), default=0.0
         )
         if pause > 0:
             why = (
@@ -322,7 +322,7 @@ class Restraint:
         counted = self._rate.withdraw(before[-units:])
         if limit is None:
             return 0.0
-        ahead = (until - now for other, until in self._waiting_turns.values() if other >= priority)
+        ahead = (until - now for waiting, until in self._waiting_turns.values() if waiting >= priority)
         pause = max(self._rate.wait(limit, units, now), *ahead, 0.0)
         if pause > 0:
             self._rate.restore(counted)
@@ -338,21 +338,21 @@ class Restraint:
         return left if left is not None and left.units.issuperset(unit.uid for unit in evict.units) else None
 
 
-def note_no_room(engine: LiveEngine, entry: Entry, wanted: PlacementTarget, moment: Moment) -> datetime:
+def note_no_room(engine: LiveEngine, entry: Entry, target: PlacementTarget, moment: Moment) -> datetime:
     """Record that an entry found no room, and return since when; its window for new nodes starts then."""
     if entry.no_room_since is None:
-        reported = (_unscheduled_since(engine.snapshot.pods[row]) for row in wanted.rows)
+        reported = (_unscheduled_since(engine.snapshot.pods[row]) for row in target.rows)
         entry.no_room_since = min([moment.now, *(time for time in reported if time is not None)])
     return entry.no_room_since
 
 
-def expiry(engine: LiveEngine, wanted: PlacementTarget, moment: Moment) -> float | None:
+def expiry(engine: LiveEngine, target: PlacementTarget, moment: Moment) -> float | None:
     """Return when the next toleration or refusal that blocks a preemptor ends, in steady seconds."""
     now = seconds(moment.now)
-    units, _ = engine.units(for_group=wanted.group is not None, now=now)
-    lower = units.is_lead & (units.priority < wanted.priority)
-    ends: list[int] = units.exempt_until[lower & units.exempt(wanted.priority, now)].tolist()
-    refused = units.refused_below(wanted.priority).tolist()
+    units, _ = engine.units(for_group=target.group is not None, now=now)
+    lower = units.is_lead & (units.priority < target.priority)
+    ends: list[int] = units.exempt_until[lower & units.exempt(target.priority, now)].tolist()
+    refused = units.refused_below(target.priority).tolist()
     ends += [engine.intents.failed_evictions.ends(engine.snapshot.uids[row]) for row in refused]
     if not ends:
         return None
@@ -381,20 +381,20 @@ def _unscheduled_since(pod: Schedulable | None) -> datetime | None:
         return None
 
 
-def _preemption_delay(engine: LiveEngine, wanted: PlacementTarget) -> timedelta:
+def _preemption_delay(engine: LiveEngine, target: PlacementTarget) -> timedelta:
     """Return how long a preemptor waits for an autoscaler; for a lone pod its class decides."""
-    group, classes = wanted.group, engine.view.classes
+    group, classes = target.group, engine.view.classes
     if group is not None:
         return preemption_delay(group, classes.get(group.priority_class_name)).length
-    pod = engine.snapshot.pods[wanted.rows[0]]
+    pod = engine.snapshot.pods[target.rows[0]]
     name = pod.spec.priorityClassName if pod is not None else None
     return preemption_delay(None, classes.get(name or "")).length
 
 
-def _pairs(engine: LiveEngine, evict: Evict, wanted: PlacementTarget) -> Iterator[tuple[Identity, Identity]]:
+def _pairs(engine: LiveEngine, evict: Evict, target: PlacementTarget) -> Iterator[tuple[Identity, Identity]]:
     """Yield the workloads of the preemptor and of each victim."""
     view = engine.view
-    group = wanted.group
+    group = target.group
     by = (
         identity_of_group(group)
         if group is not None

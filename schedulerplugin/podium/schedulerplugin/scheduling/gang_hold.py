@@ -29,11 +29,11 @@ from podium.planner.preemption.target import PlacementTarget
 from podium.planner.semantics import Semantics
 from podium.planner.settings import LiveSettings
 from podium.schedulerplugin.scheduling.binds import Reservations
+from podium.schedulerplugin.scheduling.decisioneffects import placements, ref_at
 from podium.schedulerplugin.scheduling.effects import Key, Moment, PodRef
 from podium.schedulerplugin.scheduling.entry import Entries
 from podium.schedulerplugin.scheduling.entrypods import EntryPods
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
-from podium.schedulerplugin.scheduling.plans import placements, ref_at
 
 # A gang that fails again and again pauses for at most 2 ** 5 times the length of a hold.
 _MOST_DOUBLINGS = 5
@@ -90,13 +90,13 @@ class GangHold:
         return written(self._began.now + timedelta(seconds=self._live().gang_hold_seconds))
 
     def hold_after_refusal(
-        self, key: Key, wanted: PlacementTarget, moment: Moment, deadline: Deadline
+        self, key: Key, target: PlacementTarget, moment: Moment, deadline: Deadline
     ) -> bool:
         """Let a gang that found no place hold room, or hold on; return whether it holds."""
-        if not self._may_hold(wanted):
+        if not self._may_hold(target):
             self.release_for(key, moment.seconds)
-        elif key == self.holder or self._may_begin(key, wanted, moment.seconds, deadline):
-            self._start_hold(key, wanted, moment)
+        elif key == self.holder or self._may_begin(key, target, moment.seconds, deadline):
+            self._start_hold(key, target, moment)
             self._reserve(None, deadline)
         return key == self.holder
 
@@ -119,22 +119,22 @@ class GangHold:
             [row for row in nominated if self._entry_pods.keys((row,)) == {self.holder}]
         )
 
-    def blocks(self, wanted: PlacementTarget, deadline: Deadline) -> bool:
+    def blocks(self, target: PlacementTarget, deadline: Deadline) -> bool:
         """Return whether an entry would fit now if nothing were held."""
-        if self.holder is None or wanted.priority > self._priority:
+        if self.holder is None or target.priority > self._priority:
             return False
-        return self._engine.fits_beside(wanted, self._rows(), deadline)
+        return self._engine.fits_beside(target, self._rows(), deadline)
 
-    def comes_first(self, wanted: PlacementTarget) -> bool:
+    def comes_first(self, target: PlacementTarget) -> bool:
         """Return whether room that terminating pods will free is for the gang, not for this entry.
 
         An entry that has a reservation keeps it: it may have evicted the pods that terminate.
         """
-        if self.holder is None or wanted.priority > self._priority:
+        if self.holder is None or target.priority > self._priority:
             return False
         nomination, rows = self._engine.nomination, self._rows()
         incomplete = sum(bool(nomination(row)) for row in rows) < self._needed
-        return incomplete and not any(row in rows or nomination(row) for row in wanted.rows)
+        return incomplete and not any(row in rows or nomination(row) for row in target.rows)
 
     def time_out(self, now: float) -> Key:
         """End the hold, for its time has passed; return the gang."""
@@ -149,47 +149,47 @@ class GangHold:
         if key == self.holder:
             self._end_hold(now, why)
 
-    def _may_hold(self, wanted: PlacementTarget) -> bool:
+    def _may_hold(self, target: PlacementTarget) -> bool:
         """Return whether an entry is of the kind that may hold room.
 
         Its pods must not count as more than the entry, or entries of higher priority would count the hold.
         """
-        engine, group = self._engine, wanted.group
+        engine, group = self._engine, target.group
         return (
             self._live().gang_hold_seconds > 0
             and engine.settings.semantics is Semantics.KEP
             and isinstance(group, PodGroup)
             and group.min_count is not None
             # The room that comes free may be in another domain than the next.
-            and not (group.topology or wanted.slices)
-            and wanted.needed > 1
-            and all(engine.priority_of(row) <= wanted.priority for row in wanted.rows)
+            and not (group.topology or target.slices)
+            and target.needed > 1
+            and all(engine.priority_of(row) <= target.priority for row in target.rows)
         )
 
-    def _may_begin(self, key: Key, wanted: PlacementTarget, now: float, deadline: Deadline) -> bool:
+    def _may_begin(self, key: Key, target: PlacementTarget, now: float, deadline: Deadline) -> bool:
         """Return whether a gang may hold room from now on, perhaps in place of one of lower priority."""
         _, pause = self._entries[key].hold_failures or (0, now)
         if now < max(self._rest, pause):
             return False
-        if self.holder is not None and wanted.priority <= self._priority:
+        if self.holder is not None and target.priority <= self._priority:
             return False
         try:
-            placed = self._engine.room_for(wanted.rows, wanted.priority, emptied=True, deadline=deadline)
+            placed = self._engine.room_for(target.rows, target.priority, emptied=True, deadline=deadline)
         except DecisionTimeoutError:
             placed = {}
-        if len(placed) < wanted.needed:
+        if len(placed) < target.needed:
             self._pause(key, now)
-        return len(placed) >= wanted.needed
+        return len(placed) >= target.needed
 
-    def _start_hold(self, key: Key, wanted: PlacementTarget, moment: Moment) -> None:
+    def _start_hold(self, key: Key, target: PlacementTarget, moment: Moment) -> None:
         """Note what a gang needs; a gang that takes the place of another has the rest of its time."""
         if self.holder is not None and key != self.holder:
             self.ended[HoldEnd.WITHDRAWN] += 1
             self._reservations.cancel(self._rows())
         self.holder = key
         self._began = self._began or moment
-        self._pods = tuple(ref_at(self._engine, row) for row in wanted.rows)
-        self._needed, self._priority = wanted.needed, wanted.priority
+        self._pods = tuple(ref_at(self._engine, row) for row in target.rows)
+        self._needed, self._priority = target.needed, target.priority
 
     def _reserve(self, within: Bools | None, deadline: Deadline) -> tuple[int, int]:
         """Reserve what is free on some nodes, or on all; return for how many pods room was held, and is."""
@@ -201,10 +201,10 @@ class GangHold:
         if missing <= 0:
             return len(held), len(held)
         try:
-            found = engine.room_for(again, self._priority, within=within, deadline=deadline)
+            room = engine.room_for(again, self._priority, within=within, deadline=deadline)
         except DecisionTimeoutError:
             return len(held), len(held)
-        placed = placements(engine, dict(islice(found.items(), missing)))
+        placed = placements(engine, dict(islice(room.items(), missing)))
         self._reservations.give(again, placed)
         return len(held), len(stay) + len(placed)
 

@@ -25,8 +25,8 @@ from podium.planner.devices.plannedclaims import ReservedClaim, StaleClaim
 from podium.planner.engine import Engine
 from podium.planner.preemption.decision import Decision
 from podium.planner.preemption.domainsearch import DomainSearch
-from podium.planner.preemption.intents import Intents
-from podium.planner.preemption.parts import place_pods
+from podium.planner.preemption.groupplacement import place_pods
+from podium.planner.preemption.inflight import Intents
 from podium.planner.preemption.target import PlacementTarget, PreemptorPods, Unplaceable
 from podium.planner.settings import Settings
 from podium.planner.shapes import Shape
@@ -57,7 +57,7 @@ class LiveEngine(Engine):
 
     def resume(
         self,
-        target: Name | GroupKey,
+        key: Name | GroupKey,
         victims: Collection[int],
         now: datetime,
         deadline: Deadline = NEVER,
@@ -68,13 +68,13 @@ class LiveEngine(Engine):
         every rule allows the eviction, and the preemptor must fit with exactly them gone. It raises as `plan`
         does.
         """
-        found = self.placement_target(target)
-        if isinstance(found, Unplaceable) or found.preemption_barred:
+        target = self.placement_target(key)
+        if isinstance(target, Unplaceable) or target.preemption_barred:
             return None
-        with self._deciding(found, seconds(now), deadline) as decider:
-            return decider.resume(found, np.array(sorted(victims), np.intp))
+        with self._deciding(target, seconds(now), deadline) as decider:
+            return decider.resume(target, np.array(sorted(victims), np.intp))
 
-    def place_lone(self, targets: Sequence[Name], deadline: Deadline = NEVER) -> dict[Name, int]:
+    def place_lone(self, keys: Sequence[Name], deadline: Deadline = NEVER) -> dict[Name, int]:
         """Place lone pods of one priority one after the other, while they fit without preemption.
 
         Return the node row of each, up to the first that does not fit or may not be placed; nothing stays
@@ -83,16 +83,16 @@ class LiveEngine(Engine):
         """
         rows: list[int] = []
         priority = 0
-        for target in targets:
+        for key in keys:
             deadline.enforce()
-            found = self._lone(target)
-            if found is None:
+            target = self._lone(key)
+            if target is None:
                 break
-            assert not rows or found.priority == priority, "they are of one priority"
-            priority = found.priority
-            if self._waits(found):
+            assert not rows or target.priority == priority, "they are of one priority"
+            priority = target.priority
+            if self._waits(target):
                 break
-            rows += found.rows
+            rows += target.rows
         if not rows:
             return {}
         with self._trying(deadline):
@@ -100,11 +100,11 @@ class LiveEngine(Engine):
             placed = self.placer.place_many(rows, deadline=deadline)
         return {
             target: placed[row]
-            for target, row in takewhile(lambda each: each[1] in placed, zip(targets, rows, strict=False))
+            for target, row in takewhile(lambda pair: pair[1] in placed, zip(keys, rows, strict=False))
         }
 
     def fits_beside(
-        self, found: PlacementTarget, beside: Collection[int], deadline: Deadline = NEVER
+        self, target: PlacementTarget, beside: Collection[int], deadline: Deadline = NEVER
     ) -> bool:
         """Return whether pods fit without preemption if the reservations of other pods (rows) do not count.
 
@@ -112,14 +112,14 @@ class LiveEngine(Engine):
         """
         self.catch_up()
         with self._trying(deadline):
-            self._nominate(found.priority, {*found.rows, *beside})
-            search = DomainSearch(self.placer, found, self.settings.semantics, deadline)
-            return search.any(lambda: self._place_needed(found, deadline)) is not None
+            self._nominate(target.priority, {*target.rows, *beside})
+            search = DomainSearch(self.placer, target, self.settings.semantics, deadline)
+            return search.any(lambda: self._place_needed(target, deadline)) is not None
 
-    def _place_needed(self, found: PlacementTarget, deadline: Deadline) -> dict[int, int] | None:
+    def _place_needed(self, target: PlacementTarget, deadline: Deadline) -> dict[int, int] | None:
         with self.snapshot.trial():
-            placed = place_pods(self.placer, found, self.settings.semantics, deadline)
-        return placed if len(placed) >= found.needed else None
+            placed = place_pods(self.placer, target, self.settings.semantics, deadline)
+        return placed if len(placed) >= target.needed else None
 
     def room_for(
         self,
@@ -144,7 +144,7 @@ class LiveEngine(Engine):
             return self.placer.place_many(rows, within, deadline=deadline)
 
     def decide_next(
-        self, before: Decision, target: Name, now: datetime, deadline: Deadline = NEVER
+        self, before: Decision, key: Name, now: datetime, deadline: Deadline = NEVER
     ) -> Decision | None:
         """Return the decision for a lone pod like the pod of a decision that was just carried out.
 
@@ -152,48 +152,48 @@ class LiveEngine(Engine):
         `before`. None if the decision needs a search of all nodes: the last plan evicted a group, or a pod
         with a budget; other pods restrict the nodes of these pods; or the next plan costs more.
         """
-        found, was, chosen = self._lone(target), before.target, before.chosen
-        if found is None or was is None or chosen is None or not chosen.then or self.yields(found.priority):
+        target, was, chosen = self._lone(key), before.target, before.chosen
+        if target is None or was is None or chosen is None or not chosen.then or self.yields(target.priority):
             return None
-        victims, snapshot = chosen.found.victims, self.snapshot
-        (row,), (first,) = found.rows, was.rows
+        victims, snapshot = chosen.plan.victims, self.snapshot
+        (row,), (first,) = target.rows, was.rows
         shape_id = snapshot.shape.item(row)
-        alike = shape_id == snapshot.shape.item(first) and found[1:] == was[1:] and not self.nomination(row)
-        self.placer.announce(self._nominated.holding(found.priority, found.rows)[0])
+        alike = shape_id == snapshot.shape.item(first) and target[1:] == was[1:] and not self.nomination(row)
+        self.placer.announce(self._nominated.holding(target.priority, target.rows)[0])
         if not alike or not self.placer.chain.resources_only(snapshot.shapes[shape_id]):
             return None
-        if chosen.found.cost.pods != len(victims) or self.budgets.charged(victims).any():
+        if chosen.plan.cost.pods != len(victims) or self.budgets.charged(victims).any():
             return None
         second = seconds(now)
         units, _ = self.units(for_group=False, now=second, deadline=deadline)
         node = chosen.then[0]
         with self._trying(deadline):
-            for each in self._counted_on(node, found.priority, found.rows):
-                snapshot.assume(each, node)
+            for counted in self._counted_on(node, target.priority, target.rows):
+                snapshot.assume(counted, node)
             if units.rule.protects:
                 # In kube-scheduler's releases a terminating pod takes room, and is a victim like others.
                 on = snapshot.pods_on(node)
                 snapshot.remove_many(on[units.freeing(second)[on]])
-            preemptor = PreemptorPods(found.rows, found.needed, found.priority, group=False)
+            preemptor = PreemptorPods(target.rows, target.needed, target.priority, group=False)
             again = self.chooser(preemptor, second, deadline).next_equal(chosen)
         if again is None:
             return None
-        return before._replace(target=found, placed=dict(again.found.placed), chosen=again)
+        return before._replace(target=target, placed=dict(again.plan.placed), chosen=again)
 
-    def as_reserved(self, target: Name) -> int | None:
+    def as_reserved(self, key: Name) -> int | None:
         """Return the node row that is reserved for a lone pod, if the pod fits there without preemption."""
-        found = self._lone(target)
-        if found is None:
+        target = self._lone(key)
+        if target is None:
             return None
-        (row,) = found.rows
+        (row,) = target.rows
         node = self.snapshot.row.get(self.nomination(row))
         shape = self.snapshot.shape_at(row)
-        return node if node is not None and self.has_room(shape, node, found.priority, found.rows) else None
+        return node if node is not None and self.has_room(shape, node, target.priority, target.rows) else None
 
-    def waits(self, target: Name) -> bool:
+    def waits(self, key: Name) -> bool:
         """Return whether a lone pod is known, since the last change, not to fit without preemption."""
-        found = self._lone(target)
-        return found is not None and self._waits(found)
+        target = self._lone(key)
+        return target is not None and self._waits(target)
 
     @property
     def reshaped(self) -> int:
@@ -339,20 +339,20 @@ class LiveEngine(Engine):
             if row not in beside and self.priority_of(row) >= priority
         ]
 
-    def _lone(self, target: Name) -> PlacementTarget | None:
+    def _lone(self, key: Name) -> PlacementTarget | None:
         """Return a pod that may be placed and is in no group; None for others."""
         try:
-            found = self.placement_target(target)
+            target = self.placement_target(key)
         except PodiumError:
             return None
-        return found if isinstance(found, PlacementTarget) and found.group is None else None
+        return target if isinstance(target, PlacementTarget) and target.group is None else None
 
-    def _waits(self, found: PlacementTarget) -> bool:
-        kind = self._cache_key(found)
+    def _waits(self, target: PlacementTarget) -> bool:
+        kind = self._cache_key(target)
         return kind is not None and self._cache.known_not_to_fit(kind)
 
 
 def _among(rows: Collection[int], mask: Bools) -> list[int]:
-    wanted = np.fromiter(rows, np.intp, len(rows))
-    there: list[int] = wanted[mask[wanted]].tolist()
+    among = np.fromiter(rows, np.intp, len(rows))
+    there: list[int] = among[mask[among]].tolist()
     return there

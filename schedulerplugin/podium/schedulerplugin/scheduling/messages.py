@@ -40,7 +40,7 @@ from podium.groups.topology import not_preferred, straddling
 from podium.groups.trees import group_at
 from podium.planner.deadline import DecisionTimeoutError, UnansweredDecisionError
 from podium.planner.preemption.decision import Decision
-from podium.planner.preemption.intents import BY_SCHEDULER, DISRUPTION_TARGET
+from podium.planner.preemption.inflight import BY_SCHEDULER, DISRUPTION_TARGET
 from podium.planner.preemption.outcome import Outcome
 from podium.rules.conditions import MAX_MESSAGE
 from podium.schedulerplugin.scheduling.effects import Evict, PodRef, Preemptor, RefusedVictim, Unit
@@ -60,12 +60,12 @@ class Attempt(NamedTuple):
     message: str
 
 
-def same_condition(stored: Condition | None, wanted: Condition) -> bool:
+def same_condition(stored: Condition | None, condition: Condition) -> bool:
     """Return whether a stored condition says what is wanted; upstream rewrites it for no other reason."""
     return stored is not None and (stored.status, stored.reason, stored.message) == (
-        wanted.status,
-        wanted.reason,
-        wanted.message,
+        condition.status,
+        condition.reason,
+        condition.message,
     )
 
 
@@ -119,14 +119,14 @@ def group_conditions(
         status = "True" if attempt.reason == SCHEDULED else "False"
         scheduled = _settled(Condition(kind, status, *attempt), group.metadata, scheduled, now)
     if target:
-        wanted = Condition(DISRUPTION_TARGET, "True", BY_SCHEDULER, target)
-        targeted = _settled(wanted, group.metadata, targeted, now)
+        draft = Condition(DISRUPTION_TARGET, "True", BY_SCHEDULER, target)
+        targeted = _settled(draft, group.metadata, targeted, now)
     elif target is not None or (attempt is not None and attempt.reason == SCHEDULED):
         targeted = None
     straddles = None
     if spread is not None:
-        wanted = Condition(STRADDLES, "True", *spread)
-        straddles = _settled(wanted, group.metadata, had.get(STRADDLES), now)
+        draft = Condition(STRADDLES, "True", *spread)
+        straddles = _settled(draft, group.metadata, had.get(STRADDLES), now)
     return tuple(condition for condition in (scheduled, targeted, straddles) if condition is not None)
 
 
@@ -168,15 +168,15 @@ def _initially(group: Child) -> str:
     return GROUP_SCHEDULED if group.ref.apiVersion == f"{NATIVE_GROUP}/v1alpha2" else INITIALLY_SCHEDULED
 
 
-def _of_pod(wanted: Condition, pod: Schedulable, now: datetime) -> Condition:
-    stored = pod.status.condition(wanted.type or "") if pod.status is not None else None
-    return _settled(wanted, pod.metadata, stored, now)
+def _of_pod(condition: Condition, pod: Schedulable, now: datetime) -> Condition:
+    stored = pod.status.condition(condition.type or "") if pod.status is not None else None
+    return _settled(condition, pod.metadata, stored, now)
 
 
-def _settled(wanted: Condition, meta: ObjectMeta, stored: Condition | None, now: datetime) -> Condition:
+def _settled(condition: Condition, meta: ObjectMeta, stored: Condition | None, now: datetime) -> Condition:
     """Return a condition as it is written. Native groups have no generation to observe."""
-    message = cut(wanted.message or "", MAX_MESSAGE)
-    settled = msgspec.structs.replace(wanted, message=message, observedGeneration=meta.generation)
+    message = cut(condition.message or "", MAX_MESSAGE)
+    settled = msgspec.structs.replace(condition, message=message, observedGeneration=meta.generation)
     return timed(settled, stored, now)
 
 

@@ -40,7 +40,7 @@ from podium.api.times import seconds
 from podium.cluster.reader import Child, ClusterReader, name_of
 from podium.errors import PodiumError
 from podium.groups.trees import members_below
-from podium.planner.preemption.intents import (
+from podium.planner.preemption.inflight import (
     DISRUPTION_TARGET,
     LONGEST_GRACE_SECONDS,
     is_preempted,
@@ -51,15 +51,15 @@ from podium.planner.preemption.unitarrays import NO_UNIT
 from podium.planner.semantics import Semantics
 from podium.planner.settings import PreemptionMode
 from podium.schedulerplugin.scheduling.binds import Reservations
-from podium.schedulerplugin.scheduling.changes import Changes
+from podium.schedulerplugin.scheduling.decisioneffects import ref_at, waiting
 from podium.schedulerplugin.scheduling.effects import Evict, Key, Moment, PodRef, RefusedVictim, Unit, Unmark
 from podium.schedulerplugin.scheduling.entry import EntryPhase, Preemption
 from podium.schedulerplugin.scheduling.entrypods import EntryPods
-from podium.schedulerplugin.scheduling.hints import Hints
+from podium.schedulerplugin.scheduling.eventhandlers import Changes
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.messages import group_of
-from podium.schedulerplugin.scheduling.plans import ref_at, waiting
 from podium.schedulerplugin.scheduling.queue import Queue
+from podium.schedulerplugin.scheduling.queueinghints import Hints
 
 # The API groups of controllers that read no condition of a pod but Ready: ReplicaSet, StatefulSet, DaemonSet
 # and ReplicationController. Any other controller may read others.
@@ -129,19 +129,19 @@ class Preemptions:
             return f"the mode of preemption is {mode} now"
         evict = preemption.evict
         try:
-            found = self._engine.placement_target(key)
+            target = self._engine.placement_target(key)
         except PodiumError as error:
             return str(error)
-        if isinstance(found, Unplaceable):
-            return found.why
-        if found.preemption_barred:
-            return found.preemption_barred
-        if found.priority < evict.preemptor.priority:
+        if isinstance(target, Unplaceable):
+            return target.why
+        if target.preemption_barred:
+            return target.preemption_barred
+        if target.priority < evict.preemptor.priority:
             return "its priority is lower now"
         rules_changed = preemption.rules != self._hints.seen.rules
         if rules_changed and not _may_go(self._engine, self._entry_pods, evict, moment):
             return "some of its victims may not be evicted any more"
-        return _unplaced(self._engine, self._entry_pods, evict, found)
+        return _unplaced(self._engine, self._entry_pods, evict, target)
 
     def finish(self, key: Key) -> Evict:
         """End a preemption; all victims count as deleted unless `take_back` is called.
@@ -175,28 +175,28 @@ class Preemptions:
             self._queue.entries[evict.key].unsure = left
         kept = self._entry_pods.rows(left)
         self._engine.unmark(kept)
-        for each in refused:
-            row = self._entry_pods.row(each.pod)
+        for victim in refused:
+            row = self._entry_pods.row(victim.pod)
             if row is not None:
-                self._engine.keep_out(row, each.why, now, final=each.final)
+                self._engine.keep_out(row, victim.why, now, final=victim.final)
         self._changes.unmarked(kept)
         self._reservations.cancel(self._entry_pods.preemptors(evict))
 
 
-def _unplaced(engine: LiveEngine, entry_pods: EntryPods, evict: Evict, found: PlacementTarget) -> str:
+def _unplaced(engine: LiveEngine, entry_pods: EntryPods, evict: Evict, target: PlacementTarget) -> str:
     """Return why the preemptor cannot use the room; empty if it can."""
     snapshot, here = engine.snapshot, 0
-    wanted = set(found.rows)
+    rows = set(target.rows)
     for pod, name in evict.nominations:
         row, node = entry_pods.row(pod), snapshot.row.get(name)
-        if row is None or row not in wanted:
+        if row is None or row not in rows:
             continue
         here += 1
         if node is None or engine.nomination(row) != name:
             return f"node {name} is not reserved for it any more"
         if not engine.suits(snapshot.shape_at(row), node):
             return f"node {name} does not suit it any more"
-    return "" if here >= found.needed else "the pods that it was begun for are gone"
+    return "" if here >= target.needed else "the pods that it was begun for are gone"
 
 
 def _may_go(engine: LiveEngine, entry_pods: EntryPods, evict: Evict, moment: Moment) -> bool:
@@ -279,7 +279,7 @@ def begun(engine: LiveEngine, scheduler: str, now: int) -> Iterator[Begun]:
         if snapshot.terminating.item(row) or snapshot.node.item(row) < 0 or not is_preempted(pod):
             continue
         condition = pod.status.condition(DISRUPTION_TARGET) if pod is not None and pod.status else None
-        uid = _preemptor(condition, scheduler)
+        uid = preemptor_of(condition, scheduler)
         if uid:
             marked.setdefault(uid, []).append(row)
     groups: dict[str, list[GroupKey]] = {}
@@ -305,8 +305,8 @@ def _marked_groups(engine: LiveEngine, scheduler: str) -> Iterator[tuple[GroupKe
     view = engine.view
     every: list[tuple[GroupKey, Child]] = [*view.groups.items(), *view.composites.items()]
     for key, group in sorted(every, key=itemgetter(0)):
-        condition = next((each for each in group.conditions if preempts(each)), None)
-        uid = _preemptor(condition, scheduler)
+        condition = next((condition for condition in group.conditions if preempts(condition)), None)
+        uid = preemptor_of(condition, scheduler)
         if uid:
             yield key, uid
 
@@ -316,13 +316,13 @@ def _unit(engine: LiveEngine, key: GroupKey, now: int) -> list[int]:
     units, _ = engine.units(for_group=True, now=now)
     rows = engine.snapshot.pod_row
     pods = members_below(engine.view, key)
-    found = [row for pod in pods if (row := rows.get(name_of(pod))) is not None]
-    leads = {units.lead.item(row) for row in found} - {NO_UNIT}
+    members = [row for pod in pods if (row := rows.get(name_of(pod))) is not None]
+    leads = {units.lead.item(row) for row in members} - {NO_UNIT}
     whole = (lead for lead in leads if units.whole_of(lead) is not None)
     return [row for lead in whole for row in units.members(lead).tolist()]
 
 
-def _preemptor(condition: Condition | None, scheduler: str) -> str:
+def preemptor_of(condition: Condition | None, scheduler: str) -> str:
     """Return the UID of the preemptor that a condition names; empty for a condition of another form."""
     message = (condition.message if condition is not None else None) or ""
     named = PREEMPTOR.search(message)

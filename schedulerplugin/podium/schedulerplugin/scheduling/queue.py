@@ -2,10 +2,13 @@
 
 The order is by priority, then by how long an entry has waited, never by the order of events. So two
 schedulers that see the same cluster try the same entry. Only an entry whose last decision took too long comes
-after all others. An entry that found no place waits until a change may help it (`hints` decides that). An
-attempt on every change would cost more than everything else. An entry that failed lately waits longer each
-time, so it cannot keep the others out. kube-scheduler's queue (pkg/scheduler/backend/queue of 1.37) has the
-same queues, waits and last resorts.
+after all others. So do the other entries of its namespace for a while, because it may have a thousand such
+entries. They get a quarter of the time while entries of other namespaces wait.
+
+An entry that found no place waits until a change may help it (`queueinghints` decides). An attempt on every
+change would cost more than everything else. An entry that failed lately waits longer each time, so it cannot
+keep the others out. kube-scheduler's queue (pkg/scheduler/backend/queue of 1.37) has the same queues, waits
+and last resorts.
 
 A backoff delays an entry, but never lets an entry of lower priority take the room that woke it. An entry in
 BACKOFF that was woken is tried early: before every entry of lower priority, and as soon as no entry is ACTIVE
@@ -28,7 +31,7 @@ from typing import Any
 from podium.api.membership import GroupKey
 from podium.schedulerplugin.scheduling.effects import Key
 from podium.schedulerplugin.scheduling.entry import QUEUED, Entries, Entry, EntryEvent, EntryPhase, Incoming
-from podium.schedulerplugin.scheduling.hints import Hints, Waiting
+from podium.schedulerplugin.scheduling.queueinghints import Hints, Waiting
 
 # kube-scheduler's podInitialBackoffSeconds and podMaxBackoffSeconds.
 _FIRST_BACKOFF_SECONDS = 1.0
@@ -38,6 +41,8 @@ _EARLY_SHARE = 0.25
 _EARLY_BURST_SECONDS = 1.0
 # kube-scheduler's DefaultPodMaxInUnschedulablePodsDuration: after that a key is tried even without a hint.
 _FLUSH_SECONDS = 300.0
+# Of the time, the share of a namespace whose decisions take too long, while entries of others wait.
+_SLOW_SHARE = 0.25
 # Superseded ranks that a heap may hold for each current one.
 _SLACK = 2
 
@@ -109,6 +114,9 @@ class Queue:
         self._timers = _Ranked()
         # Woken keys in BACKOFF, in order.
         self._woken = _Ranked()
+        # Namespaces whose entries come after all others, until when, and their keys that were ranked so.
+        self._debts: dict[str, float] = {}
+        self._indebted: dict[str, dict[Key, None]] = {}
         # The time when the share of early attempts is balanced again.
         self._repaid = float("-inf")
 
@@ -125,10 +133,8 @@ class Queue:
             return
         changed = (entry.priority, entry.since) != (priority, since)
         entry.priority, entry.since = priority, since
-        if entry.phase is EntryPhase.ACTIVE and changed:
-            self._rank(entry)
-        elif key in self._woken and changed:
-            self._woken.set_rank(key, _place(entry))
+        if changed:
+            self._rank_again(entry)
 
     def remove(self, key: Key) -> None:
         """Take an entry out, because none of its pods waits; its record stays while binds are in flight."""
@@ -148,7 +154,7 @@ class Queue:
     def first(self, now: float) -> Key | None:
         """Return the entry to be tried next; None if no entry is ACTIVE or may be tried early."""
         self._settle(now)
-        active, woken = self._order.first(), self._woken.first()
+        active, woken = self._first(self._order), self._first(self._woken)
         if (
             woken is None
             or (active is not None and woken[0][:2] >= active[0][:2])
@@ -190,7 +196,7 @@ class Queue:
             entry.seen = None
             self.entries.move(entry, EntryEvent.GIVE_BACK)
             self._depths[EntryPhase.ACTIVE] += 1
-            self._rank(entry)
+            self._rank(entry, self._order)
 
     def keys(self, *phases: EntryPhase) -> list[Key]:
         """Return the keys of the entries in some phases, unordered."""
@@ -244,15 +250,16 @@ class Queue:
             entry.tried, entry.attempts = now, max(entry.attempts, failures)
             self._again(entry, Incoming.FAILED, now)
 
-    def demote(self, key: Key) -> None:
-        """Try an entry next time only when no other entry is ACTIVE, whatever its priority."""
+    def demote(self, key: Key, seconds: float, now: float) -> None:
+        """Try an entry whose decision took so long next time only when no other one is ACTIVE.
+
+        Until its namespace has repaid that time, its other entries come after those of others too.
+        """
+        self._debts[_namespace(key)] = now + seconds / _SLOW_SHARE
         entry = self._find(key)
         if entry is not None:
             entry.last = True
-            if entry.phase is EntryPhase.ACTIVE:
-                self._rank(entry)
-            elif key in self._woken:
-                self._woken.set_rank(key, _place(entry))
+            self._rank_again(entry)
 
     def activate(self, key: Key, *, first: bool = False) -> None:
         """Make an entry ACTIVE without further waits; `first` puts it before all others of its priority."""
@@ -261,7 +268,7 @@ class Queue:
             return
         entry.first = entry.first or first
         if entry.phase is EntryPhase.ACTIVE:
-            self._rank(entry)
+            self._rank(entry, self._order)
         else:
             self._enter(entry, EntryEvent.ACTIVATE, Incoming.ACTIVATED)
 
@@ -279,8 +286,8 @@ class Queue:
 
     def due(self, now: float) -> float | None:
         """Return when the next entry is to be tried without another event, at least `now`; None for never."""
-        found = self._timers.first()
-        times = [] if found is None else [_time(found[0])]
+        timer = self._timers.first()
+        times = [] if timer is None else [_time(timer[0])]
         if self._woken.first() is not None and self._order.first() is None:
             times.append(self._early_from())
         return max(now, min(times)) if times else None
@@ -301,8 +308,9 @@ class Queue:
 
     def _settle(self, now: float) -> None:
         """Make ACTIVE the entries that are due."""
-        while (found := self._timers.first()) is not None and _time(found[0]) <= now:
-            entry = self.entries[found[1]]
+        self._forgive(now)
+        while (timer := self._timers.first()) is not None and _time(timer[0]) <= now:
+            entry = self.entries[timer[1]]
             backed_off = entry.phase is EntryPhase.BACKOFF
             self._enter(entry, EntryEvent.ACTIVATE, Incoming.BACKED_OFF if backed_off else Incoming.FLUSHED)
 
@@ -321,7 +329,7 @@ class Queue:
         """Retry an entry that a change may help."""
         self._again(entry, incoming, now)
         if entry.phase is EntryPhase.BACKOFF:
-            self._woken.set_rank(entry.key, _place(entry))
+            self._rank(entry, self._woken)
 
     def _again(self, entry: Entry, incoming: Incoming, now: float) -> None:
         """Retry an entry as soon as its backoff since the last attempt has ended."""
@@ -340,7 +348,7 @@ class Queue:
         self._depths[pool] += 1
         entry.seen, entry.helped = None, False
         if entry.phase is EntryPhase.ACTIVE:
-            self._rank(entry)
+            self._rank(entry, self._order)
         else:
             entry.first = False
         if due is not None:
@@ -351,6 +359,7 @@ class Queue:
         if entry.phase not in _POOLS:
             return
         key = entry.key
+        self._indebted.get(_namespace(key), {}).pop(key, None)
         match entry.phase:
             case EntryPhase.ACTIVE:
                 self._order.discard(key)
@@ -362,8 +371,39 @@ class Queue:
                 self._timers.discard(key)
         self._depths[_POOLS[entry.phase]] -= 1
 
-    def _rank(self, entry: Entry) -> None:
-        self._order.set_rank(entry.key, _place(entry))
+    def _rank(self, entry: Entry, ranked: _Ranked) -> None:
+        """Rank an entry in the order in which entries are tried."""
+        namespace = _namespace(entry.key)
+        indebted = namespace in self._debts
+        if indebted:
+            self._indebted.setdefault(namespace, {})[entry.key] = None
+        turn = 2 if entry.last else int(indebted)
+        rank = (turn, -entry.priority, not entry.first, entry.since, *_identity(entry.key))
+        ranked.set_rank(entry.key, rank)
+
+    def _rank_again(self, entry: Entry) -> None:
+        if entry.phase is EntryPhase.ACTIVE:
+            self._rank(entry, self._order)
+        elif entry.key in self._woken:
+            self._rank(entry, self._woken)
+
+    def _first(self, ranked: _Ranked) -> tuple[_Rank, Key] | None:
+        """Return the first key and its rank, after ranking keys again whose namespace is in debt since."""
+        while (first := ranked.first()) is not None:
+            (turn, *_), key = first
+            if turn or _namespace(key) not in self._debts:
+                break
+            self._rank(self.entries[key], ranked)
+        return first
+
+    def _forgive(self, now: float) -> None:
+        """Rank the entries of namespaces again whose debts are repaid."""
+        for namespace in [name for name, until in self._debts.items() if until <= now]:
+            del self._debts[namespace]
+            for key in self._indebted.pop(namespace, ()):
+                entry = self._find(key)
+                if entry is not None:
+                    self._rank_again(entry)
 
 
 def _backoff(attempts: int) -> float:
@@ -373,9 +413,8 @@ def _backoff(attempts: int) -> float:
     return min(_FIRST_BACKOFF_SECONDS * 2.0 ** min(attempts - 1, 10), _LAST_BACKOFF_SECONDS)
 
 
-def _place(entry: Entry) -> _Rank:
-    """Return the rank of an entry in the order in which entries are tried."""
-    return entry.last, -entry.priority, not entry.first, entry.since, *_identity(entry.key)
+def _namespace(key: Key) -> str:
+    return _identity(key)[0]
 
 
 def _identity(key: Key) -> tuple[str, str, int]:

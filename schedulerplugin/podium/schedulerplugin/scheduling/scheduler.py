@@ -14,14 +14,17 @@ from podium.api.times import seconds
 from podium.cluster.reader import Name
 from podium.groups.trees import group_at
 from podium.planner.deadline import Deadline, DecisionTimeoutError
-from podium.planner.preemption.intents import LATE_SECONDS
+from podium.planner.preemption.inflight import LATE_SECONDS
 from podium.planner.preemption.target import PlacementTarget, Unplaceable
 from podium.planner.rejections import rejected_for
 from podium.planner.settings import LiveSettings
 from podium.schedulerplugin.scheduling.binds import Binds, Reservations
-from podium.schedulerplugin.scheduling.changes import Changes
 from podium.schedulerplugin.scheduling.claimbinds import ClaimBinds, ClaimChanges
 from podium.schedulerplugin.scheduling.cycle import SchedulingCycle
+from podium.schedulerplugin.scheduling.decisioneffects import (
+    pod_ref,
+    waiting,
+)
 from podium.schedulerplugin.scheduling.effects import (
     Disagreed,
     Effect,
@@ -34,17 +37,14 @@ from podium.schedulerplugin.scheduling.effects import (
 )
 from podium.schedulerplugin.scheduling.entry import Entries, Entry, EntryPhase, refuse
 from podium.schedulerplugin.scheduling.entrypods import EntryPods
+from podium.schedulerplugin.scheduling.eventhandlers import Changes
 from podium.schedulerplugin.scheduling.evictionlimits import Restraint
 from podium.schedulerplugin.scheduling.gang_hold import GangHold
-from podium.schedulerplugin.scheduling.hints import Hints
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.messages import UNSCHEDULABLE
-from podium.schedulerplugin.scheduling.plans import (
-    pod_ref,
-    waiting,
-)
 from podium.schedulerplugin.scheduling.preemptions import Preemptions, begun
 from podium.schedulerplugin.scheduling.queue import Queue
+from podium.schedulerplugin.scheduling.queueinghints import Hints
 
 
 class Scheduler:
@@ -121,18 +121,18 @@ class Scheduler:
         self._settle(effects, moment)
         self._cycle.isolate(interrupted)
         for key in interrupted:
-            self.queue.demote(key)
-        for each in begun(self.engine, self.name, seconds(moment.now)):
-            found, evict = preemptors.get(each.preemptor), None
-            entry = None if found is None else self._entries.get(found)
+            self.queue.demote(key, self._live().decision_seconds, moment.seconds)
+        for preemption in begun(self.engine, self.name, seconds(moment.now)):
+            preemptor, evict = preemptors.get(preemption.preemptor), None
+            entry = None if preemptor is None else self._entries.get(preemptor)
             if (
-                found is not None
+                preemptor is not None
                 and entry is not None
                 and entry.phase is EntryPhase.ACTIVE
                 and not entry.alone
             ):
-                evict = self._cycle.resume(found, each.rows, moment)
-            effects.append(each.withdrawn(self.engine) if evict is None else evict)
+                evict = self._cycle.resume(preemptor, preemption.rows, moment)
+            effects.append(preemption.withdrawn(self.engine) if evict is None else evict)
         return effects
 
     @property
@@ -268,8 +268,8 @@ class Scheduler:
             return []
         gone = tuple(deleted)
         knows = self.engine.intents.failed_evictions.knows
-        final = [each._replace(final=True) for each in refused if each.final or knows(each.pod.uid)]
-        doubted = {each.pod.namespace for each in final}
+        final = [victim._replace(final=True) for victim in refused if victim.final or knows(victim.pod.uid)]
+        doubted = {victim.pod.namespace for victim in final}
         in_vain = any(pod.namespace not in doubted for pod in gone)
         self._restraint.gave_up(self._entries[key], now, deleted=in_vain, blamed=bool(final))
         if final and not gone:
@@ -320,24 +320,24 @@ class Scheduler:
         if key in self._preemptions:
             self._preemptions.touch(key)
             return
-        found, now = self.entry_pods.wanted(key), moment.seconds
-        if found is None:
+        target, now = self.entry_pods.wanted(key), moment.seconds
+        if target is None:
             self._cycle.forget_entry(key, now)
             if (entry := self._entries.get(key)) is not None:
                 entry.disputed = ""
-        elif isinstance(found, Unplaceable):
+        elif isinstance(target, Unplaceable):
             pods = (pod for pod in self.entry_pods.pods(key) if self.entry_pods.waits(pod))
             priority = max((pod.spec.priority or 0 for pod in pods), default=0)
             self.queue.enqueue(key, priority, self.entry_pods.since(key))
-            self._note_dispute(self._entries[key], found, effects)
-            self._cycle.gate(key, found, effects, moment)
+            self._note_dispute(self._entries[key], target, effects)
+            self._cycle.gate(key, target, effects, moment)
         else:
             if isinstance(key, GroupKey):
                 # A member that is being deleted needs no node.
-                self._reservations.cancel(set(self.entry_pods.waiting_rows(key)).difference(found.rows))
-            self.queue.enqueue(key, found.priority, self.entry_pods.since(key))
-            self._note_dispute(self._entries[key], found, effects)
-            if self._changes.unanswered(found.rows):
+                self._reservations.cancel(set(self.entry_pods.waiting_rows(key)).difference(target.rows))
+            self.queue.enqueue(key, target.priority, self.entry_pods.since(key))
+            self._note_dispute(self._entries[key], target, effects)
+            if self._changes.unanswered(target.rows):
                 # The bind in flight may still succeed, so a second one could end on either node.
                 self.queue.gate(key, now)
                 return
@@ -352,9 +352,9 @@ class Scheduler:
                 self._restraint.gave_up(self._entries[key], now, deleted=True)
 
     def _note_dispute(
-        self, entry: Entry, found: PlacementTarget | Unplaceable, effects: list[Effect]
+        self, entry: Entry, target: PlacementTarget | Unplaceable, effects: list[Effect]
     ) -> None:
         """Report once that the condition of a group and its pods disagree, until that changes."""
-        if found.disputed and entry.disputed != found.disputed:
-            effects.append(Disagreed(entry.key, found.disputed))
-        entry.disputed = found.disputed
+        if target.disputed and entry.disputed != target.disputed:
+            effects.append(Disagreed(entry.key, target.disputed))
+        entry.disputed = target.disputed

@@ -15,7 +15,7 @@ from tests.support.connection.cluster import kubeconfig_of
 from tests.support.docs.pages import ROOT, commands, pages
 from tests.support.scheduling.world import Sandbox, World, world
 from tests.support.servers import Server, in_turn
-from tests.support.why.objects import podium
+from tests.support.why import podium
 
 from podium.api.records import RECORD_VERSION
 from podium.cli.commands.dump import command as dump
@@ -62,7 +62,7 @@ def told(podium: Podium, server: Server, kind: str, name: str, kubeconfig: Path 
 def compared(podium: Podium, server: Server, kind: str, name: str) -> Any:
     """Run the command live and on a dump with the past, which must have the same answer."""
     account = told(podium, server, kind, name)
-    line = ["--kubeconfig", str(server.kubeconfig), "-A", "--events", "-o", "dump.json.gz"]
+    line = ["--kubeconfig", str(server.kubeconfig), "-A", "--events", "--output-file", "dump.json.gz"]
     done = CliRunner().invoke(dump, line)
     assert done.exit_code == 0, done.stderr
     run = podium(kind, name, "-f", "dump.json.gz", "-o", "json")

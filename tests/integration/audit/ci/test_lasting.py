@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until
-from tools.devcluster.controlplane.releases import RELEASES
+from tools.devcluster.controlplane.releases import BUILDABLE
 
 from podium.answers.audits.run import lasting_name
 from podium.api.findings import ObjectRef
@@ -131,12 +131,12 @@ def test_any_hash_of_the_job_controller_is_made_up(mine: int, theirs: int) -> No
 @pytest.fixture(scope="module", params=in_turn(__name__))
 def with_job_groups(request: pytest.FixtureRequest) -> Iterator[Server]:
     """Yield a cluster whose Job controller makes a Workload and a PodGroup of each gang."""
-    release = RELEASES[request.param]
+    release = BUILDABLE[request.param]
     gates = (*release.feature_gates, "WorkloadWithJob")
     with pytest.MonkeyPatch.context() as patch:
         # A cluster keeps only the minor, and takes the gates from the table.
-        patch.setitem(RELEASES, request.param, release._replace(feature_gates=gates))
-        with exclusive(RELEASES[request.param], controllers=True) as server:
+        patch.setitem(BUILDABLE, request.param, release._replace(feature_gates=gates))
+        with exclusive(BUILDABLE[request.param], controllers=True) as server:
             yield server
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.support.calling import Podium
 from tests.support.servers import Server
 
-from podium.api.minors import planned_note
+from podium.api.minors import prerelease_note
 from podium.cli.render.formats import FORMATS
 
 SICK = """\
@@ -139,7 +139,7 @@ MINORS = {
         [],
         "v1.41.0",
         "1.38",
-        f"the API server is v1.41.0; the nearest known minor{planned_note(38)}",
+        f"the API server is v1.41.0; the nearest known minor{prerelease_note(38)}",
     ),
     "unknown version": ([], "''", "1.37", "assumed, because no node has a version"),
 }

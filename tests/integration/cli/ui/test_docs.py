@@ -10,15 +10,15 @@ from tests.support.docs.help import UI
 from tests.support.servers import Server
 from tests.support.ui.running import serving
 
-from podium.cli.ui import frame, history, one, overview, planning, threatened
+from podium.cli.ui import history, object_page, overview, page_parts, planning, threatened
 
 ROOT = Path(__file__).parents[4]
 DOCS = (ROOT / "docs" / "ui.md").read_text("utf-8")
 README = (ROOT / "README.md").read_text("utf-8")
 CUTS = {
-    "groups, pods, members, plans of the history on a page": frame.ROWS,
+    "groups, pods, members, plans of the history on a page": page_parts.ROWS,
     "priorities": overview.LEVELS,
-    "preemptions of it, and for it": one.DEPARTURES,
+    "preemptions of it, and for it": object_page.DEPARTURES,
     "victims of a plan in the history": history.UNITS,
     "spans of the timeline of the history": history.SPANS,
     "pending groups and pods that the form offers, and running ones": planning.OFFERED,
@@ -39,7 +39,7 @@ def test_cuts_are_documented() -> None:
     text = DOCS.partition("Long lists are cut")[2].partition("\n##")[0]
     rows = [line for line in text.splitlines() if line.startswith("| ")][2:]
     assert rows == [f"| {what} | {shown} |" for what, shown in CUTS.items()]
-    assert one.GAINS == one.DEPARTURES
+    assert object_page.GAINS == object_page.DEPARTURES
     assert threatened.OFFERED == planning.OFFERED
     assert planning.MANIFEST == 1 << 20
     assert "A manifest is 1 MiB\nat most" in DOCS

@@ -131,8 +131,8 @@ RULES: dict[str, tuple[str, list[str], str, str]] = {
     "a newer server": (
         CLUSTER + GROUP + INFO.format(version="v1.41.2"),
         [],
-        "1.37",
-        "the API server is v1.41.2; 1.37 is the nearest known minor",
+        "1.38",
+        "the API server is v1.41.2; 1.38 is the nearest known minor",
     ),
     "no groups": (CLUSTER, [], "pods", "no object of the Workload API in the input"),
     "a dump of a closed cluster": (
@@ -610,7 +610,7 @@ def test_live_cluster_is_read_and_left_alone(podium: Podium, alone: Server, tmp_
     assert run.code == 0, run.stderr
     assert run.json["semantics"] == "1.37"
     assert [(unit["namespace"], unit["name"]) for unit in run.json["victims"]] == [(other, "runs")]
-    assert "semantics 1.37 (the API server is v1.37.0)" in run.stderr
+    assert f"semantics 1.37 (the API server is v{RELEASES['1.37'].version})" in run.stderr
     _, after = alone.request("GET", "/api/v1/pods")
     versions = [
         [item["metadata"]["resourceVersion"] for item in listed["items"]] for listed in (before, after)

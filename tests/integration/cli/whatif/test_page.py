@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
+from tests.support import whatif as sample
 from tests.support.browser import CONTRAST, opened
 from tests.support.render.sample import HOSTILE
-from tests.support.whatif import sample
 from tests.unit.cli.render.test_page import Reader
 
 from podium.answers.whatifreport import WhatIf

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 from playwright.sync_api import Browser
+from tests.support import whatif as sample
 from tests.support.browser import CONTRAST, opened
 from tests.support.render.sample import HOSTILE
-from tests.support.whatif import sample
 from tests.unit.cli.render.test_page import Reader
 
 from podium.cli.render import threat as faces
@@ -161,7 +161,7 @@ def test_lists_are_bounded_and_say_so() -> None:
     )
     written = lines(found)
     for limit in (faces.TOLERATIONS, faces.CLASSES):
-        assert f"  ... and {50 - limit} more (-o json has all)" in written
+        assert f"  ... and {50 - limit} more (-o wide shows all)" in written
     assert len(written) < 60
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.support.autogroups.shapes import ASKING, GROUP_LABEL, TREE, Document
+from tests.support.autogroups import ASKING, GROUP_LABEL, TREE, Document
 from tests.support.controllers import running as controller
 from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until

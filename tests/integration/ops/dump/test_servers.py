@@ -18,7 +18,7 @@ from tests.support.connection.cluster import (
 )
 from tests.support.connection.devices import create_devices
 from tests.support.connection.storage import DRIVER, create_storage
-from tests.support.dump.compare import anonymous
+from tests.support.dump import anonymous
 from tests.support.servers import Server, exclusive, in_turn
 from tools.devcluster.controlplane.releases import RELEASES
 
@@ -68,7 +68,7 @@ def test_the_audit_of_the_dump_is_the_audit_of_the_server(
     """The file has no field that no rule reads."""
     reader = kubeconfig_of(divergent, "team", READ_ONLY, tmp_path)
     path = tmp_path / "dump.json"
-    done = CliRunner().invoke(dump, ["--kubeconfig", str(reader), "-A", "-o", str(path), *flags])
+    done = CliRunner().invoke(dump, ["--kubeconfig", str(reader), "-A", "--output-file", str(path), *flags])
     assert done.exit_code == 0, done.stderr
     offline = CliRunner().invoke(audit, ["-f", str(path), "-o", "json", "--strict"])
     assert offline.exit_code == 3
@@ -90,7 +90,7 @@ def test_a_plan_can_be_made_from_the_dump(divergent: Server, tmp_path: Path) -> 
     """The dump has pods with scheduling fields, claims, volumes and namespaces, by get and list alone."""
     reader = kubeconfig_of(divergent, "team", READ_ONLY, tmp_path)
     path = tmp_path / "dump.json"
-    done = CliRunner().invoke(dump, ["--kubeconfig", str(reader), "-A", "-o", str(path)])
+    done = CliRunner().invoke(dump, ["--kubeconfig", str(reader), "-A", "--output-file", str(path)])
     assert done.exit_code == 0, done.stderr
     state = load_state(split(path.read_bytes(), str(path)), strict=True, reads=SCHEDULING_READS).state
     live = load_live(KubeOptions(kubeconfig=str(reader), all_namespaces=True), SCHEDULING_READS).state
@@ -113,7 +113,7 @@ def test_devices_come_back_from_the_dump(divergent: Server, tmp_path: Path) -> N
     """Each object is the server's, but for parameters of drivers, annotations and labels."""
     reader = kubeconfig_of(divergent, "team", READ_ONLY, tmp_path)
     path = tmp_path / "dump.json"
-    done = CliRunner().invoke(dump, ["--kubeconfig", str(reader), "-A", "-o", str(path)])
+    done = CliRunner().invoke(dump, ["--kubeconfig", str(reader), "-A", "--output-file", str(path)])
     assert done.exit_code == 0, done.stderr
     state = load_state(split(path.read_bytes(), str(path)), strict=True, reads=SCHEDULING_READS).state
     live = load_live(KubeOptions(kubeconfig=str(reader), all_namespaces=True), SCHEDULING_READS).state
@@ -152,7 +152,7 @@ def test_volumes_and_devices_that_may_not_be_read_are_named(divergent: Server, t
     rules = [{"apiGroups": ["*"], "resources": ["pods", "nodes"], "verbs": ["get", "list"]}]
     reader = kubeconfig_of(divergent, "team", rules, tmp_path)
     path = tmp_path / "dump.json"
-    done = CliRunner().invoke(dump, ["--kubeconfig", str(reader), "-A", "-o", str(path)])
+    done = CliRunner().invoke(dump, ["--kubeconfig", str(reader), "-A", "--output-file", str(path)])
     assert done.exit_code == 0, done.stderr
     state = load_state(split(path.read_bytes(), str(path)), strict=True, reads=SCHEDULING_READS).state
     for kind, resource, group in (

@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.support.connection.cluster import READ_ONLY, kubeconfig_of
 from tests.support.docs.pages import commands, pages
-from tests.support.migrate.scene import Object, membership
+from tests.support.migrate import Object, membership
 from tests.support.proxy import Cut, Proxy, Where
-from tests.support.servers import TREES, Server, exclusive, in_turn
-from tools.devcluster.controlplane.releases import RELEASES
+from tests.support.servers import TREES, Server, exclusive, of_run
+from tools.devcluster.controlplane.releases import BUILDABLE
 
 from podium.api.reads import Kind
 from podium.cli.commands.migrate import command
@@ -30,18 +30,23 @@ from podium.ops.migrating import Done, Migrator
 
 pytestmark = pytest.mark.server
 
-NATIVE = {"1.36": "scheduling.k8s.io/v1alpha2", "1.37": "scheduling.k8s.io/v1beta1"}
+NATIVE = {
+    "1.36": "scheduling.k8s.io/v1alpha2",
+    "1.37": "scheduling.k8s.io/v1beta1",
+    "1.38": "scheduling.k8s.io/v1beta1",
+}
+COMPOSITE = {"1.37": "scheduling.k8s.io/v1alpha3", "1.38": "scheduling.k8s.io/v1beta1"}
 PODIUM = "scheduling.podium.dev/v1beta1"
 COMMANDS = [each.text for each in commands(pages()["upgrade"]) if each.text.startswith("podium migrate ")]
 PLURALS = {"Workload": "workloads", "PodGroup": "podgroups"}
 COMPOSITES = "compositepodgroups"
 
 
-@pytest.fixture(scope="module", params=in_turn(__name__))
+@pytest.fixture(scope="module", params=of_run())
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """Yield a server with both APIs; without controllers, so a deleted native group stays terminating."""
-    gates = (f"--feature-gates={TREES}",) if request.param == "1.37" else ()
-    with exclusive(RELEASES[request.param], apiserver=gates) as made:
+    gates = (f"--feature-gates={TREES}",) if request.param in COMPOSITE else ()
+    with exclusive(BUILDABLE[request.param], apiserver=gates) as made:
         crds = str(folder("manifests") / "crds")
         made.kubectl("apply", "--server-side", "-f", crds)
         made.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", crds)
@@ -89,7 +94,8 @@ def fill(server: Server, api: Api, namespace: str) -> None:
     for name in ("idle", "train"):
         body = {"metadata": {"name": name, **of_llm}, "spec": {**policy, "disruptionMode": mode, **ref}}
         create(server, here, namespace, "PodGroup", body)
-    basic = {"schedulingPolicy": {"basic": {}}, "disruptionMode": mode}
+    single: Any = {"single": {}} if newer else "Pod"
+    basic = {"schedulingPolicy": {"basic": {}}, "disruptionMode": single}
     create(server, here, namespace, "PodGroup", {"metadata": {"name": "alone"}, "spec": basic})
     add_pod(server, namespace, "train-0", "train", api)
 
@@ -210,12 +216,16 @@ def plan_of(server: Server, namespace: str, to: Api) -> Migration:
     return plan_migration(read.state, read.documents, target_version(to, minor), minor)
 
 
-def carry_out(server: Server, migration: Migration, *, hidden: str = "") -> dict[str, Done]:
-    """Apply a plan as if the version `hidden` is not served; return the result by kind and name."""
+def carry_out(server: Server, migration: Migration, *, trees: bool = True) -> dict[str, Done]:
+    """Apply a plan, without `trees` as if no native ones are served; return the result by kind and name."""
 
     async def run(connection: Connection, _: Scope, watcher: ReadProgress) -> dict[str, Done]:
         found = await discover(connection)
-        served = [each for each in found.served if each.api_version != hidden]
+        served = [
+            each
+            for each in found.served
+            if trees or (each.kind, each.api_version) != ("CompositePodGroup", composites(server, Api.NATIVE))
+        ]
         migrator = Migrator(connection, found._replace(served=served), watcher)
         await migrator.migrate(migration.moves)
         return {f"{ref.kind} {ref.name}": done for ref, done in migrator.done.items()}
@@ -250,8 +260,12 @@ def fill_tree(server: Server, namespace: str, api: Api) -> None:
     create(server, version(server, api), namespace, "Workload", {"metadata": {"name": "llm"}, "spec": spec})
     for name, parent in (("z-root", ""), ("inner", "z-root")):
         above = {"parentCompositePodGroupName": parent} if parent else {}
-        body = {"apiVersion": composites(api), "kind": "CompositePodGroup", "metadata": {"name": name}}
-        at = f"/apis/{composites(api)}/namespaces/{namespace}/{COMPOSITES}"
+        body = {
+            "apiVersion": composites(server, api),
+            "kind": "CompositePodGroup",
+            "metadata": {"name": name},
+        }
+        at = f"/apis/{composites(server, api)}/namespaces/{namespace}/{COMPOSITES}"
         code, made = server.request("POST", at, {**body, "spec": {**gang, **ref, **above}})
         assert code == 201, made
     ref = {"workloadRef": {"workloadName": "llm", "templateName": "worker"}}
@@ -261,13 +275,13 @@ def fill_tree(server: Server, namespace: str, api: Api) -> None:
         create(server, version(server, api), namespace, "PodGroup", body)
 
 
-def composites(api: Api) -> str:
-    return PODIUM if api is Api.PODIUM else "scheduling.k8s.io/v1alpha3"
+def composites(server: Server, api: Api) -> str:
+    return PODIUM if api is Api.PODIUM else COMPOSITE[server.release.minor]
 
 
 def composites_there(server: Server, api: Api, namespace: str) -> set[str]:
     """Return the names of the composite groups of an API that are not terminating."""
-    _, listed = server.request("GET", f"/apis/{composites(api)}/namespaces/{namespace}/{COMPOSITES}")
+    _, listed = server.request("GET", f"/apis/{composites(server, api)}/namespaces/{namespace}/{COMPOSITES}")
     meta = (each["metadata"] for each in listed.get("items", ()))
     return {each["name"] for each in meta if "deletionTimestamp" not in each}
 
@@ -307,8 +321,8 @@ def test_a_tree_stays_if_its_kind_is_not_served(server: Server, namespace: str) 
     if server.release.minor == "1.36":
         return
     fill_tree(server, namespace, Api.PODIUM)
-    hidden = composites(Api.NATIVE)
-    done = carry_out(server, plan_of(server, namespace, Api.NATIVE), hidden=hidden)
+    hidden = composites(server, Api.NATIVE)
+    done = carry_out(server, plan_of(server, namespace, Api.NATIVE), trees=False)
     root = done.pop("CompositePodGroup z-root")
     assert root == (f"not copied: the cluster does not serve {hidden} CompositePodGroup", True)
     assert done.pop("Workload llm")[1]

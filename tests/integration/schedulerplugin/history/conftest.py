@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.folders import Kept
-from tests.support.history.store import DEFINITIONS, RECORDS
+from tests.support.history import DEFINITIONS, RECORDS
 from tests.support.scheduling.world import World, world
 from tests.support.waiting import until
 from tools.devcluster.controlplane.releases import NEWEST

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 import pytest
 from click.testing import CliRunner
-from tests.support.history.store import RECORDS
+from tests.support.history import RECORDS
 from tests.support.scheduling.world import Sandbox, World
 from tests.support.waiting import until
 

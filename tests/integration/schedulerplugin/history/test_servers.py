@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
-from tests.support.history.store import DEFINITIONS, NAME, party, plan
+from tests.support.history import DEFINITIONS, NAME, party, plan
 from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until
 from tools.devcluster.controlplane.releases import RELEASES

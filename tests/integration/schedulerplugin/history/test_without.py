@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 from click.testing import CliRunner
-from tests.support.history.store import NAME, plan
+from tests.support.history import NAME, plan
 from tests.support.servers import Server
 
 from podium.cli.main import command

@@ -25,8 +25,8 @@ from podium.api.schedulable import SCHEDULING_READS
 from podium.cluster.state import ClusterState
 from podium.kube.cache import InformerCache
 from podium.kube.connection import connect
-from podium.schedulerplugin.live.keep import transform
 from podium.schedulerplugin.live.process import KINDS, OPTIONAL_KINDS, wanted
+from podium.schedulerplugin.live.transforms import transform
 
 pytestmark = pytest.mark.server
 
@@ -168,7 +168,10 @@ def test_commands_read_trees_and_dumps_have_them(gated: Server, tmp_path: Path) 
     _create(gated, namespace, "root", native=True)
     _create(gated, namespace, "inner", native=True, parent="root")
     for flags, named in (("", True), ("--pseudonyms", False)):
-        done = call(f"podium dump --kubeconfig {gated.kubeconfig} -n {namespace} -o d.json {flags}", tmp_path)
+        done = call(
+            f"podium dump --kubeconfig {gated.kubeconfig} -n {namespace} --output-file d.json {flags}",
+            tmp_path,
+        )
         assert done.code == 0, done.stderr
         text = (tmp_path / "d.json").read_text("utf-8")
         lists = {each["kind"]: each.get("items") for each in json.loads(text)["items"]}

@@ -20,8 +20,8 @@ from podium.api.schedulable import SCHEDULING_READS
 from podium.cluster.state import ClusterState
 from podium.kube.cache import InformerCache
 from podium.kube.connection import connect
-from podium.schedulerplugin.live.keep import transform
 from podium.schedulerplugin.live.process import KINDS, OPTIONAL_KINDS, wanted
+from podium.schedulerplugin.live.transforms import transform
 
 pytestmark = pytest.mark.server
 

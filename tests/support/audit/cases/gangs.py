@@ -13,7 +13,7 @@ from tests.support.audit.builders import (
 )
 from tests.support.audit.cases.case import GROUP, Case
 
-from podium.api.podcreators import JobRun
+from podium.api.podkinds.kind import JobRun
 from podium.cluster.state import Readable
 
 NODES: list[Readable] = [node(f"node-{index}", {"cpu": "8", "example.com/gpu": "4"}) for index in range(2)]

@@ -8,9 +8,11 @@ from podium.api.core import WorkloadReference
 from podium.api.findings import ObjectRef
 from podium.api.groups import CompositeGroup, DisruptionMode
 from podium.api.meta import ObjectMeta
-from podium.api.podcreators import JobScheduling
+from podium.api.podkinds.jobset import JobSetScheduling
+from podium.api.podkinds.kind import JobScheduling, PodOwner
 
 ASKING = msgspec.structs.replace(owner(), job_scheduling={"spec.scheduling": JobScheduling()})
+_IN_CRON_JOB = "spec.jobTemplate.spec.scheduling"
 CHILD = msgspec.structs.replace(pod_group(), composite="both")
 ALL = CompositeGroup(
     ref=ObjectRef("scheduling.k8s.io/v1alpha3", "CompositePodGroup", "team-a", "all"),
@@ -35,7 +37,44 @@ BY_SHAPE = pod_group(
     "train-x-workers", version="v1alpha2", min_count=4, owned_by=("batch/v1", "Job", "train")
 )
 
+WORKLOAD, TEMPLATE = "scheduling.k8s.io/workload-name", "scheduling.k8s.io/group-template-name"
+
+
+def _delegated(kind: str = "Job", **annotations: str) -> PodOwner:
+    """Make a Job with annotations that name a Workload or a template of it."""
+    made = owner(kind)
+    names = {"workload": WORKLOAD, "template": TEMPLATE}
+    made.metadata.annotations = {names[name]: value for name, value in annotations.items()}
+    return made
+
+
 CASES = [
+    Case(
+        "a template without its Workload",
+        "job-delegation-incomplete",
+        [_delegated(template="workers")],
+        [
+            (
+                "Job team-a/train",
+                f"metadata.annotations[{WORKLOAD}]",
+                "Kubernetes 1.38 (beta) refuses to create such a Job, and creates no group for it.",
+            )
+        ],
+        "1.38",
+    ),
+    Case(
+        "a Workload, and an empty template",
+        "job-delegation-incomplete",
+        [_delegated(workload="train", template="")],
+        [("Job team-a/train", f"metadata.annotations[{TEMPLATE}]", "it lacks the annotation.")],
+        "1.38",
+    ),
+    Case(
+        "both annotations", "job-delegation-incomplete", [_delegated(workload="w", template="t")], [], "1.38"
+    ),
+    Case("no annotation", "job-delegation-incomplete", [_delegated()], [], "1.38"),
+    Case("another kind", "job-delegation-incomplete", [_delegated("JobSet", template="t")], [], "1.38"),
+    Case("1.37 looks for the owner", "job-delegation-incomplete", [_delegated(template="t")]),
     Case(
         "1.36 made a gang of a Job",
         "job-gang-by-shape",
@@ -60,9 +99,22 @@ CASES = [
             (
                 "CronJob team-a/nightly",
                 "spec.jobTemplate.spec.scheduling",
-                "its Job train is a gang by its shape in Kubernetes 1.36.",
+                "Kubernetes 1.37 creates no group for a Job with an owner, and places its pods one by one.",
             )
         ],
+    ),
+    Case(
+        "1.38 makes a gang of a Job of a CronJob that asks for it",
+        "job-gang-by-shape",
+        [BY_SHAPE, owner(uid="1", made_by=("batch/v1", "CronJob", "nightly"))],
+        [
+            (
+                "CronJob team-a/nightly",
+                "spec.jobTemplate.spec.scheduling",
+                "unless the Job has spec.scheduling.schedulingPolicy.gang.",
+            )
+        ],
+        "1.38",
     ),
     Case(
         "1.36 made a gang of a Job of a JobSet",
@@ -129,7 +181,7 @@ CASES = [
             msgspec.structs.replace(
                 owner("JobSet", "js", api_version="jobset.x-k8s.io/v1alpha2"),
                 job_scheduling={
-                    "spec.scheduling": JobScheduling(),
+                    "spec.scheduling": JobSetScheduling(),
                     "spec.replicatedJobs[0].template.spec.scheduling": JobScheduling(),
                 },
             )
@@ -138,10 +190,21 @@ CASES = [
             (
                 "JobSet team-a/js",
                 "spec.replicatedJobs[0].template.spec.scheduling",
-                "unless the gate WorkloadWithJob is on",
+                "Kubernetes 1.37 creates no group for a Job with an owner",
             ),
             ("JobSet team-a/js", "spec.scheduling", "JobSet drops or refuses it unless its gate JobSetWork"),
         ],
+    ),
+    Case(
+        "the Jobs of a CronJob ask for a group of 1.38",
+        "job-scheduling-gated",
+        [
+            msgspec.structs.replace(
+                owner("CronJob", "nightly"), job_scheduling={_IN_CRON_JOB: JobScheduling()}
+            )
+        ],
+        [("CronJob team-a/nightly", _IN_CRON_JOB, "is dropped unless the gate WorkloadWithJob is on")],
+        "1.38",
     ),
     Case("a Job asks for no group", "job-scheduling-gated", [owner()]),
     Case(
@@ -165,10 +228,10 @@ CASES = [
         [("CompositePodGroup team-a/all", "kind", "refuses it unless the gate CompositePodGroup is on")],
     ),
     Case(
-        "a composite group in the planned minor",
+        "a composite group in 1.38",
         "composite-kind-gated",
         [ALL],
-        [("CompositePodGroup team-a/all", "kind", "Kubernetes 1.38 (planned) refuses it unless the gate")],
+        [("CompositePodGroup team-a/all", "kind", "Kubernetes 1.38 (beta) refuses it unless the gate")],
         "1.38",
     ),
     Case("a group of pods", "composite-kind-gated", [CHILD]),

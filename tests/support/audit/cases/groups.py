@@ -1,7 +1,7 @@
 """Cases for the rules about PodGroups and Workloads as stored."""
 
 from tests.support.audit.builders import NEW, group_template, pod, pod_group, pods, stored, workload
-from tests.support.audit.cases.case import GROUP, SYSTEM, Case
+from tests.support.audit.cases.case import GOLD, GROUP, SYSTEM, Case
 
 from podium.api.groups import DisruptionMode
 
@@ -170,6 +170,17 @@ CASES = [
         ],
     ),
     Case(
+        "1.38 takes a system class",
+        "system-class-on-group",
+        [
+            pod_group(class_name="system-node-critical"),
+            pod_group("own", class_name="system-node-critical", podium=True),
+            workload(group_template(class_name="system-cluster-critical")),
+        ],
+        [],
+        "1.38",
+    ),
+    Case(
         "a user's class",
         "system-class-on-group",
         [pod_group(class_name="gold"), workload(group_template(class_name="gold"))],
@@ -204,10 +215,80 @@ CASES = [
         ],
     ),
     Case(
+        "another policy than the class has",
+        "policy-unlike-class",
+        [
+            GOLD,
+            pod_group(class_name="gold", policy="Never"),
+            pod_group("without", policy="Never"),
+            workload(group_template(class_name="gold", policy="Never")),
+        ],
+        [
+            (GROUP, "spec.preemptionPolicy", "it is Never, and that of its class is PreemptLowerPriority."),
+            (
+                "Workload team-a/train",
+                "spec.podGroupTemplates[0].preemptionPolicy",
+                "Kubernetes 1.38 (beta) refuses to create the group.",
+            ),
+            ("PodGroup team-a/without", "spec.preemptionPolicy", "it is Never"),
+        ],
+        "1.38",
+    ),
+    Case(
+        "the policy of the class, no policy, an unknown class, and a group of Podium's",
+        "policy-unlike-class",
+        [
+            GOLD,
+            pod_group("same", class_name="gold", policy="PreemptLowerPriority"),
+            pod_group("none", class_name="gold"),
+            pod_group("lost", class_name="lost", policy="Never"),
+            pod_group("own", class_name="gold", policy="Never", podium=True),
+        ],
+        [],
+        "1.38",
+    ),
+    Case(
+        "1.37 drops the field without its gate",
+        "policy-unlike-class",
+        [GOLD, pod_group(class_name="gold", policy="Never")],
+    ),
+    Case(
+        "templates of two policies",
+        "template-policies-differ",
+        [
+            workload(
+                group_template("a", policy="Never"), group_template("b"), group_template("c", policy="Never")
+            )
+        ],
+        [
+            (
+                "Workload team-a/train",
+                "spec",
+                "its templates have 2 preemptionPolicies: Never (a, c) and none (b). Kubernetes 1.38 (beta) ",
+            )
+        ],
+        "1.38",
+    ),
+    Case(
+        "one policy, and a Workload of Podium's",
+        "template-policies-differ",
+        [
+            workload(group_template("a", policy="Never"), group_template("b", policy="Never")),
+            workload(group_template("a", policy="Never"), group_template("b"), podium=True),
+        ],
+        [],
+        "1.38",
+    ),
+    Case(
+        "1.37 does not compare policies",
+        "template-policies-differ",
+        [workload(group_template("a", policy="Never"), group_template("b"))],
+    ),
+    Case(
         "nil and 0 are unlike, as upstream has it",
         "template-priorities-differ",
         [workload(group_template("a", priority=0), group_template("b"))],
-        [("Workload team-a/train", "spec", "Kubernetes 1.38 (planned) refuses the Workload")],
+        [("Workload team-a/train", "spec", "Kubernetes 1.38 (beta) refuses the Workload")],
         "1.38",
     ),
     Case(

@@ -36,7 +36,7 @@ CASES = [
         "1.38 refuses too",
         "pod-priority-differs",
         [pod_group(priority=1000), pod("odd", group="train")],
-        [(GROUP, "spec.priority", "Kubernetes 1.38 (planned) does not schedule the group")],
+        [(GROUP, "spec.priority", "Kubernetes 1.38 (beta) does not schedule the group")],
         "1.38",
     ),
     Case(

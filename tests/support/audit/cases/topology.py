@@ -206,3 +206,27 @@ CASES = [
     Case("no member runs", STRADDLING, [*NODES, group(2), *waiting(2)]),
     Case("no constraint", STRADDLING, [*NODES, pod_group(), member("r", on="a1"), member("s", on="b1")]),
 ]
+CASES += [
+    Case(
+        "1.38 has no domain without a name",
+        MISSING,
+        [racked("n", ""), group(2), *waiting(2)],
+        [(GROUP, KEY, f"no node has the label {RACK}, so no domain exists")],
+        "1.38",
+    ),
+    Case("1.37 has one", MISSING, [racked("n", ""), group(2), *waiting(2)]),
+    Case(
+        "Podium has none",
+        MISSING,
+        [racked("n", ""), group(2, podium=True), *waiting(2, group="", podium="train")],
+        [(GROUP, KEY, f"no node has the label {RACK}, so no domain exists")],
+    ),
+    Case(
+        "a member on a node whose label is empty, in 1.38",
+        STRADDLING,
+        [*NODES, racked("e", ""), group(2), member("a", on="b1"), member("b", on="e")],
+        [(GROUP, KEY, f"1 pod in {RACK}=b and 1 pod on nodes without {RACK}.")],
+        "1.38",
+    ),
+    Case("all members are there, in 1.37", STRADDLING, [racked("e", ""), group(1), member("a", on="e")]),
+]

@@ -12,11 +12,14 @@ _COSTLY = f"{_LIST}.all(a, {_LIST}.all(b, {_LIST}.all(c, a + b + c >= 0)))"
 _PATTERN = "(a{1,30}){1,30}"
 
 
-def _asking(tenant: Tenant, requests: list[Any], constraints: list[Any] | None = None) -> None:
+def _asking(
+    tenant: Tenant, requests: list[Any], constraints: list[Any] | None = None, *, priority_class: str = ""
+) -> None:
     """Create a claim and a pod that uses it."""
     spec = {"devices": {"requests": requests, "constraints": constraints or []}}
     claim = tenant.create(DEVICE_CLAIMS, {"metadata": {"name": tenant.name()}, "spec": spec})
-    tenant.pod(resourceClaims=[{"name": "devices", "resourceClaimName": claim}])
+    claims = [{"name": "devices", "resourceClaimName": claim}]
+    tenant.pod(resourceClaims=claims, priorityClassName=priority_class or None)
 
 
 def exactly(name: str, *expressions: str, count: int = 1) -> dict[str, Any]:
@@ -29,6 +32,14 @@ def costly_selectors(tenant: Tenant) -> None:
     """Claims whose selectors take a second for each device."""
     for number in range(20):
         _asking(tenant, [exactly("r", f"{number} >= 0 && {_COSTLY}")])
+
+
+@ROWS.row
+def costly_selectors_above_all(tenant: Tenant) -> None:
+    """Such claims of pods of the highest priority, which are tried first."""
+    for number in range(20):
+        request = exactly("r", f"{number} >= 1 && {_COSTLY}")
+        _asking(tenant, [request], priority_class="system-node-critical")
 
 
 @ROWS.row

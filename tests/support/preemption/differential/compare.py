@@ -6,6 +6,7 @@ only some, so other orders are tried too. A case is *open* if the answer depends
 that was tried gave kube-scheduler's answer.
 """
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,11 +17,14 @@ import msgspec
 from tests.support.preemption.differential.explained import (
     EXPLAINED,
     FAILED_GROUPS,
+    LEAST_OF_TWO,
     failed_groups,
     members_in_plans,
+    returns_beside_any_spread,
+    spreads_over_victims,
     without_free_room,
 )
-from tests.support.preemption.differential.generator import Object
+from tests.support.preemption.differential.generator import ROLE_LABEL, Object
 from tests.support.preemption.differential.recording import Header, Recorded
 from tests.support.preemption.differential.ties import TieOrder, chances
 
@@ -28,11 +32,12 @@ from podium.api.core import Namespace
 from podium.api.membership import GroupKey
 from podium.api.meta import ObjectMeta
 from podium.api.schedulable import SCHEDULING_READS
+from podium.cluster.reader import Name
 from podium.cluster.state import ClusterState
 from podium.planner import Engine, Outcome, Plan, Semantics, Settings, plan
+from podium.planner.preemption.decision import Decision
 from podium.planner.settings import DivergencePolicy
 
-_POLICIES = {"1.36": DivergencePolicy.USE_GROUP_PRIORITY, "1.37": DivergencePolicy.HOLD}
 # The part of a message before its reasons.
 _PREFIX = re.compile(r"^(\d+/\d+ nodes are available|running .*? plugin( \"\w+\")?): ")
 # Returns the orders to try for a case and its objects: first the likely ones, then others.
@@ -89,8 +94,14 @@ class Compared(NamedTuple):
         return "\n".join([*lines, f"  server: {self.server}", *(f"  podium: {each}" for each in self.ours)])
 
 
-def compared(header: Header, recorded: Recorded, orders: Orders = chances) -> Compared:
-    """Compare one case; only the recording, the engine and the orders that are tried decide the result."""
+def compared(header: Header, recorded: Recorded, orders: Orders | None = None) -> Compared:
+    """Compare one case; only the recording, the engine and the orders that are tried decide the result.
+
+    By default these are all that `ties` finds likely.
+    """
+    if orders is None:
+        empty_domain = _settings(header).semantics.rules.empty_domain
+        orders = functools.partial(chances, empty_domain=empty_domain)
     whole = [*header.classes, *recorded.objects]
     answer = recorded.answer
     grouped = recorded.preemptor[0] != "Pod"
@@ -124,8 +135,12 @@ def _bound(header: Header, recorded: Recorded, whole: Sequence[Object], orders: 
     if not answer.nominated or not fits.agrees:
         return fits
     later = [_running(each, answer.bound) for each in whole]
-    # The members of a tree get their nominations group by group.
-    nodes = answer.nominated if recorded.preemptor[0] == "PodGroup" else {}
+    if recorded.is_barred:
+        return _among(header, recorded, later, _seen("waits", {}, answer.victims), orders)
+    # Members get their nominations one after another, and those of a tree group by group.
+    waiting = sum(ROLE_LABEL in each["metadata"].get("labels", ()) for each in later) - len(answer.bound)
+    complete = recorded.preemptor[0] == "PodGroup" and len(answer.nominated) == waiting
+    nodes = answer.nominated if complete else {}
     return _among(header, recorded, later, _seen("preempts", nodes, answer.victims), orders)
 
 
@@ -145,7 +160,8 @@ def _among(
     changed = {
         each.name: cluster
         for each in EXPLAINED
-        if (each.minor, server.end) == (header.minor, "preempts")
+        if header.minor in each.minors
+        and server.end == "preempts"
         and (cluster := each.without(recorded, objects)) is not None
     }
     for part in orders(recorded, objects):
@@ -157,6 +173,12 @@ def _among(
                 found = server in _tried(header, recorded, cluster, server, part)
             if found:
                 return Compared(recorded, server, tuple(ours), name)
+    if server.end == "preempts" and spreads_over_victims(recorded, objects):
+        for part in orders(recorded, objects):
+            with returns_beside_any_spread():
+                found = server in _tried(header, recorded, objects, server, part)
+            if found:
+                return Compared(recorded, server, tuple(ours), LEAST_OF_TWO)
     failed = failed_groups(recorded, objects)
     for part in orders(recorded, objects) if failed else ():
         if server in _tried(header, recorded, objects, server, part, failed):
@@ -191,12 +213,13 @@ def _tried(  # noqa: PLR0917 - what a comparison is made of
 
 def _ours(header: Header, recorded: Recorded, objects: Sequence[Object], order: TieOrder) -> Seen:
     """Return the engine's answer for an order, in the names of the recording."""
-    kind, name = recorded.preemptor
-    key = (recorded.namespace, name)
-    target = key if kind == "Pod" else GroupKey(True, *key, composite=kind == "CompositePodGroup")
     state = _state(recorded.namespace, order.written(objects))
     made = plan(
-        state, target, datetime.fromisoformat(recorded.now), _settings(header), minor=int(header.minor[2:])
+        state,
+        _target(recorded),
+        datetime.fromisoformat(recorded.now),
+        _settings(header),
+        minor=int(header.minor[2:]),
     )
     gone = {each["metadata"]["name"] for each in objects if "deletionTimestamp" in each["metadata"]}
     victims = {pod.name.rpartition("/")[2] for unit in made.victims for pod in unit.pods}
@@ -207,6 +230,19 @@ def _ours(header: Header, recorded: Recorded, objects: Sequence[Object], order: 
         tuple(sorted(_volumes(made))),
         tuple(sorted(_devices(made))),
     )
+
+
+def _target(recorded: Recorded) -> Name | GroupKey:
+    kind, name = recorded.preemptor
+    key = (recorded.namespace, name)
+    return key if kind == "Pod" else GroupKey(True, *key, composite=kind == "CompositePodGroup")
+
+
+def decided(header: Header, recorded: Recorded) -> Decision:
+    """Return the engine's decision on a case as it was recorded."""
+    state = _state(recorded.namespace, [*header.classes, *recorded.objects])
+    engine = Engine(state, _settings(header), minor=int(header.minor[2:]))
+    return engine.decide(_target(recorded), datetime.fromisoformat(recorded.now))
 
 
 def _nodes(made: Plan, order: TieOrder) -> Iterator[str]:
@@ -235,7 +271,9 @@ def _devices(made: Plan) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 def _settings(header: Header) -> Settings:
     semantics = Semantics(header.minor) if header.gates else Semantics.PODS
-    return Settings(semantics=semantics, divergence=_POLICIES[header.minor])
+    older = semantics is Semantics.V1_36
+    divergence = DivergencePolicy.USE_GROUP_PRIORITY if older else DivergencePolicy.HOLD
+    return Settings(semantics=semantics, divergence=divergence)
 
 
 def _state(namespace: str, objects: Sequence[Object]) -> ClusterState:
@@ -272,11 +310,16 @@ def reasons(header: Header, recorded: Recorded) -> dict[str, int]:
     return {found.pod: 0} if found.pod else {reason: count for reason, count, _ in found.reasons}
 
 
+# A reason may have commas of its own.
+_NEXT_REASON = re.compile(r", (?=\d+ )")
+
+
 def _counted(listed: str) -> dict[str, int]:
     """Return the reasons of a message with their nodes; a refusal of the pod as a whole counts no nodes."""
     if not listed[:1].isdigit():
         return {listed: 0}
-    return {reason: int(count) for count, _, reason in (each.partition(" ") for each in listed.split(", "))}
+    counted = (each.partition(" ") for each in _NEXT_REASON.split(listed))
+    return {reason: int(count) for count, _, reason in counted}
 
 
 def _here(reasons: Mapping[str, int]) -> Counter[str]:

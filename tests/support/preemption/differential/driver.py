@@ -16,6 +16,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import msgspec
 from tests.support.preemption.differential.access import (
@@ -29,12 +30,12 @@ from tests.support.preemption.differential.access import (
 from tests.support.preemption.differential.deviceclaims import delete_devices, devices_of_claims, reserved
 from tests.support.preemption.differential.generator import CLASSES, PREEMPTOR, ROLE_LABEL, Case, Object, case
 from tests.support.preemption.differential.recording import Answer, Header, Recorded, Recording, compact
-from tests.support.servers import Server
+from tests.support.servers import TOPOLOGY, Server
 from tests.support.volumes.controllers import Provisioner, volume_controller
 from tests.support.volumes.settled import unsettled
 from tests.support.waiting import comes
 from tools.devcluster.controlplane import process
-from tools.devcluster.controlplane.components import commands, log
+from tools.devcluster.controlplane.components import commands, kubeconfig, log
 
 from podium.api.storage import BIND_COMPLETED
 
@@ -61,42 +62,56 @@ _NOT_ENQUEUED = re.compile(
 _HANDLERS_SYNCED = '"Handlers synced"'
 _GROUPS = ("PodGroup", "CompositePodGroup")
 Maker = Callable[[int, int, str], Case]
+# The first minor that stops its search for topology domains early, and then takes them in a random order.
+_PLACEMENTS_MINOR = 38
 # A finalizer of the API server keeps these until they are no longer used.
 _DELETED = ("Pod", "PersistentVolumeClaim", "PersistentVolume", "ResourceClaim")
 # A namespace in which claims may ask for access beside the users of a device.
 _LABELS = {"resource.kubernetes.io/admin-access": "true"}
 
 
+class Options(NamedTuple):
+    """The settings of a scheduler.
+
+    Without its `gates` it does not know groups. `more` are further feature gates, such as "Gate=true".
+    `placements` is percentageOfPlacementsToScore: all domains by default, so that their scores decide.
+    `alone` runs each case without others, so that a case needs no node selector.
+    """
+
+    gates: bool = True
+    more: Sequence[str] = ()
+    placements: int = 100
+    alone: bool = False
+
+
+GATED = Options()
+
+
 def record(
-    server: Server,
-    seed: int,
-    indices: Sequence[int],
-    *,
-    gates: bool = True,
-    more: Sequence[str] = (),
-    make: Maker = case,
+    server: Server, seed: int, indices: Sequence[int], options: Options = GATED, make: Maker = case
 ) -> Recording:
     """Record the answers of a server's scheduler to these cases; the server must have no other user.
 
-    Without its gates the scheduler does not know groups. `more` are further feature gates of the scheduler,
-    such as "Gate=true". `make` makes the cases.
+    `make` makes the cases.
     """
     release = server.release
     classes = [_create_class(server, name) for name in CLASSES]
     _wait_for_classes(server)
     cases: list[Recorded] = []
-    size = _BATCH if gates else _LONE_BATCH
+    size = 1 if options.alone else _BATCH if options.gates else _LONE_BATCH
     with volume_controller(server), Provisioner(server).running() as provisioner:
         for first in range(0, len(indices), size):
             batch = [make(seed, index, release.minor) for index in indices[first : first + size]]
-            cases += _isolated(server, provisioner, batch, gates=gates, more=more)
+            cases += _isolated(server, provisioner, batch, options)
             print(f"{release.version}: {len(cases)} of {len(indices)}", file=sys.stderr, flush=True)  # noqa: T201 - minutes
-    header = Header(minor=release.minor, version=release.version, seed=seed, gates=gates, classes=classes)
+    header = Header(
+        minor=release.minor, version=release.version, seed=seed, gates=options.gates, classes=classes
+    )
     return Recording(header=header, cases=cases)
 
 
 def _isolated(
-    server: Server, provisioner: Provisioner, batch: Sequence[Case], *, gates: bool, more: Sequence[str]
+    server: Server, provisioner: Provisioner, batch: Sequence[Case], options: Options
 ) -> list[Recorded]:
     """Return the answers of a batch in which no case has evicted pods of another one.
 
@@ -105,7 +120,7 @@ def _isolated(
     """
     log_file = server.folder / log(_SCHEDULER)
     logged = log_file.stat().st_size if log_file.exists() else 0
-    found = _answered(server, provisioner, batch, gates=gates, more=more)
+    found = _answered(server, provisioner, batch, options)
     reach = _preemptors_elsewhere(log_file.read_bytes()[logged:].decode())
     wide = [each for each in batch if each.namespace in reach]
     if not wide or len(batch) == 1:
@@ -114,7 +129,7 @@ def _isolated(
         _delete_groups(server, each)
     rest = [each for each in batch if each not in wide]
     parts = [*([rest] if rest else []), *([each] for each in wide)]
-    again = [one for part in parts for one in _isolated(server, provisioner, part, gates=gates, more=more)]
+    again = [one for part in parts for one in _isolated(server, provisioner, part, options)]
     names = [each.namespace for each in batch]
     return sorted(again, key=lambda one: names.index(one.namespace))
 
@@ -134,7 +149,7 @@ def _preemptors_elsewhere(logged: str) -> set[str]:
 
 
 def _answered(
-    server: Server, provisioner: Provisioner, batch: Sequence[Case], *, gates: bool, more: Sequence[str]
+    server: Server, provisioner: Provisioner, batch: Sequence[Case], options: Options
 ) -> list[Recorded]:
     """Create a batch on the server, run the scheduler, and clear the cluster."""
     provisioner.only = ()
@@ -146,7 +161,7 @@ def _answered(
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     answers: list[Answer] = []
     while not answers:
-        with _scheduler(server, gates=gates, more=more) as logged:
+        with _scheduler(server, options) as logged:
             gated = _await(server, provisioner, logged)
             if gated is not None:
                 answers = [
@@ -228,15 +243,15 @@ def _owned(wanted: Object, uids: Mapping[str, str]) -> Object:
 
 
 @contextlib.contextmanager
-def _scheduler(server: Server, *, gates: bool, more: Sequence[str]) -> Iterator[int]:
+def _scheduler(server: Server, options: Options) -> Iterator[int]:
     """Run the release's scheduler beside its API server; yield the size of its log before."""
-    settings = msgspec.structs.replace(server.settings, controllers=True, workload_api=gates)
+    settings = msgspec.structs.replace(server.settings, controllers=True, workload_api=options.gates)
+    configuration = server.folder / "kube-scheduler.json"
+    configuration.write_bytes(msgspec.json.encode(_configuration(server, options)))
     arguments = (
         *commands(settings)[_SCHEDULER],
-        f"--feature-gates={','.join(('SchedulerAsyncPreemption=false', *more))}",
-        # Twenty victims would take half a second by default.
-        "--kube-api-qps=1000",
-        "--kube-api-burst=2000",
+        f"--config={configuration}",
+        f"--feature-gates={','.join(('SchedulerAsyncPreemption=false', *options.more))}",
         "--v=2",  # logs evictions
         "--vmodule=server=3,scheduling_queue=4",  # logs pods that are not enqueued
     )
@@ -247,6 +262,21 @@ def _scheduler(server: Server, *, gates: bool, more: Sequence[str]) -> Iterator[
         yield logged
     finally:
         process.stop([running], grace=_GRACE_SECONDS)
+
+
+def _configuration(server: Server, options: Options) -> Object:
+    """Return the scheduler's configuration file, in place of the flags that it makes ineffective.
+
+    1.38 refuses the limit of domains without the gate of topology constraints.
+    """
+    limited = int(server.release.minor[2:]) >= _PLACEMENTS_MINOR and TOPOLOGY in options.more
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        # Twenty victims would take half a second by default.
+        "clientConnection": {"kubeconfig": kubeconfig(_SCHEDULER), "qps": 1000, "burst": 2000},
+        **({"percentageOfPlacementsToScore": options.placements} if limited else {}),
+    }
 
 
 def _await(server: Server, provisioner: Provisioner, logged: int) -> dict[str, str] | None:

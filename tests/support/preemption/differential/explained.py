@@ -16,17 +16,19 @@ from tests.support.preemption.differential.generator import ROLE_LABEL, Object
 from tests.support.preemption.differential.recording import Recorded
 
 from podium.planner.arrays import Rows
-from podium.planner.filters.refusals import Refusals
-from podium.planner.preemption.domainsearch import DomainSearch
+from podium.planner.filters.spread import TopologySpreadFilter
+from podium.planner.preemption.domainsearch import DomainSearch, Located
 from podium.planner.preemption.dryrun import DryRun
+from podium.planner.preemption.neighbours import Neighbours
 from podium.planner.preemption.targetplacement import TargetPlacer
+from podium.planner.preemption.topology import CLUSTER
 
 
 class Explanation(NamedTuple):
-    """A named difference of one minor; `without` returns the changed cluster, None if it does not apply."""
+    """A named difference of some minors; `without` returns the changed cluster, None if it does not apply."""
 
     name: str
-    minor: str
+    minors: tuple[str, ...]
     without: Callable[[Recorded, Sequence[Object]], list[Object] | None]
 
 
@@ -68,6 +70,8 @@ def _name(stored: Object) -> str:
 DEVICE_ERRORS, CLAIM_ORDER = "error-on-one-node", "allocated-claims-first"
 # kube-scheduler 1.37 plans preemption for a tree with the members of failed groups too.
 FAILED_GROUPS = "failed-groups-of-a-tree"
+# While kube-scheduler returns units, it follows two domains only, so the emptiest may seem fuller.
+LEAST_OF_TWO = "least-of-two-domains"
 
 
 def failed_groups(recorded: Recorded, objects: Sequence[Object]) -> dict[str, str]:
@@ -133,12 +137,34 @@ def members_in_plans(namespace: str, members: Mapping[str, str]) -> Iterator[Non
         yield
 
 
+def spreads_over_victims(recorded: Recorded, objects: Sequence[Object]) -> bool:
+    """Return whether a group has a spread constraint that counts all pods, so that of its victims too."""
+    pods = [each for each in objects if each["kind"] == "Pod"]
+    constraints = [
+        constraint
+        for pod in pods
+        if ROLE_LABEL in pod["metadata"].get("labels", ())
+        for constraint in pod["spec"].get("topologySpreadConstraints", ())
+    ]
+    return recorded.preemptor[0] != "Pod" and any(each.get("labelSelector") == {} for each in constraints)
+
+
+@contextmanager
+def returns_beside_any_spread() -> Iterator[None]:
+    """Begin a block in which spread constraints of the preemptor keep no unit from being given back."""
+    with (
+        mock.patch.object(Neighbours, "_spread_limits", return_value=[]),
+        mock.patch.object(TopologySpreadFilter, "reason", return_value=None),
+    ):
+        yield
+
+
 @contextmanager
 def without_free_room() -> Iterator[None]:
     """Begin a block in which no preemptor fits without preemption, whatever was changed in its cluster."""
 
-    def refused(self: TargetPlacer, search: DomainSearch, _nominated: object = None) -> tuple[None, Refusals]:
-        return None, self.refusals(search.found.rows[0])
+    def refused(self: TargetPlacer, search: DomainSearch, _nominated: object = None) -> Located:
+        return Located(CLUSTER, None, self.refusals(search.target.rows[0]))
 
     with mock.patch.object(TargetPlacer, "place", refused):
         yield
@@ -150,4 +176,4 @@ def _resources(run: DryRun) -> list[int]:
     return [run.snapshot.resource[name] for name in sorted(names) if name in run.snapshot.resource]
 
 
-EXPLAINED = (Explanation("skipped-anti-affinity", "1.37", _skipped_anti_affinity),)
+EXPLAINED = (Explanation("skipped-anti-affinity", ("1.37", "1.38"), _skipped_anti_affinity),)

@@ -9,9 +9,12 @@ group preempts in the whole cluster, but it reprieves the pods that it does not 
 fit on any of equal nodes, or on none. So the pods of other cases change nothing.
 """
 
+import itertools
 import random
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+from podium.api.minors import group_minor
 
 Object = dict[str, Any]
 
@@ -62,6 +65,7 @@ class CaseMaker:
 
     def __init__(self, dice: random.Random, name: str, minor: str) -> None:
         self.dice, self.name, self.minor = dice, name, minor
+        self.api = group_minor(int(minor[2:]))
         self.objects: list[Object] = []
         self.started = dice.sample(range(100_000), 1000)
         self.has_gpus = dice.random() < 0.3
@@ -84,6 +88,7 @@ class CaseMaker:
             self.preempting_group(nodes)
         else:
             self.preempting_pod(nodes)
+        self.empty_selectors()
         return Case(self.name, tuple(self.objects), tuple(self.terminating), (kind, PREEMPTOR))
 
     def nodes(self) -> list[Object]:
@@ -141,6 +146,8 @@ class CaseMaker:
             "schedulingPolicy": {"basic": {}} if min_count is None else {"gang": {"minCount": min_count}},
             "priorityClassName": class_name,
         }
+        if self.api.strict_modes and min_count is None:
+            mode = mode and "Pod"
         if mode is not None:
             spec["disruptionMode"] = {"all" if mode == "PodGroup" else "single": {}} if newer else mode
         self.objects.append(
@@ -236,6 +243,21 @@ class CaseMaker:
                     "status": status,
                 }
             )
+
+    def empty_selectors(self) -> None:
+        """Let few budgets and spread constraints select all pods; this is drawn last, apart from the rest.
+
+        Such a budget is the only one, because a pod must not be in two. A constraint does so only where
+        kube-scheduler then counts all pods (docs/differences.md, counts-below-zero).
+        """
+        budgets = [each for each in self.objects if each["kind"] == "PodDisruptionBudget"]
+        if budgets and self.chance(0.15):
+            budgets[0]["spec"]["selector"] = {}
+            self.objects = [each for each in self.objects if each not in budgets[1:]]
+        spreads = [each["spec"].get("topologySpreadConstraints", ()) for each in self.objects]
+        for spread in itertools.chain.from_iterable(spreads):
+            if self.chance(0.25) and self.api.empty_selectors:
+                spread["labelSelector"] = {}
 
     def preempting_pod(self, nodes: list[Object]) -> None:
         pending = self.pending(PREEMPTOR, self.wish(nodes), self.preempting_class(), "")

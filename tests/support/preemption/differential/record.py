@@ -1,8 +1,9 @@
 """Record answers of real kube-schedulers: `python -m tests.support.preemption.differential.record [SEED]`.
 
-It writes preemption-, volumes- and devices-VERSION.jsonl.gz to tests/conformance/recorded for each minor, and
-topology- and trees-VERSION.jsonl.gz for 1.37. Without a SEED it uses that of the last recording, so a diff of
-answers is a diff of schedulers or of the generator. Further arguments are the kinds to record.
+It writes preemption-, volumes- and devices-MINOR.jsonl.gz to tests/conformance/recorded for each minor,
+and topology- and trees-MINOR.jsonl.gz for those with trees. Without a SEED it uses that of the last
+recording of this minor or an older one, so a diff of answers is a diff of schedulers or of the generator.
+Further arguments are the minors and the kinds to record.
 """
 
 import random
@@ -11,18 +12,25 @@ from collections import Counter
 
 from tests.support.preemption.differential import devices, driver, recording, topology, trees, volumes
 from tests.support.servers import exclusive
-from tools.devcluster.controlplane.releases import NEWEST, RELEASES, Release
+from tools.devcluster.controlplane.releases import BUILDABLE, Release
 
-_OF_EACH = ("preemption", "volumes", "devices")
-_KINDS = [(release, what) for release in RELEASES.values() for what in _OF_EACH]
+_KINDS = {
+    "preemption": tuple(BUILDABLE.values()),
+    "volumes": tuple(BUILDABLE.values()),
+    "devices": tuple(BUILDABLE.values()),
+    "topology": trees.RELEASES,
+    "trees": trees.RELEASES,
+}
 
 
 def main(argv: list[str]) -> None:
     """Record every minor; print how many cases had each result."""
-    for release, what in [*_KINDS, (NEWEST, "topology"), (NEWEST, "trees")]:
-        if argv[1:] and what not in argv[1:]:
+    minors, kinds = BUILDABLE.keys() & argv or BUILDABLE.keys(), _KINDS.keys() & argv or _KINDS.keys()
+    seeds = [int(each) for each in argv if each.isdigit()]
+    for what, release in ((what, release) for what, some in _KINDS.items() for release in some):
+        if what not in kinds or release.minor not in minors:
             continue
-        recorded = _record(release, what, int(argv[0]) if argv else _last_seed(release, what))
+        recorded = _record(release, what, seeds[0] if seeds else _last_seed(release, what))
         path = recording.write(recorded, what)
         ends = Counter((one.preemptor[0], one.end) for one in recorded.cases)
         size = f"seed {recorded.header.seed}, {path.stat().st_size} bytes"
@@ -34,19 +42,21 @@ def _record(release: Release, what: str, seed: int) -> recording.Recording:
         return topology.record(release, seed, range(topology.CASES))
     if what == "trees":
         return trees.record(release, seed, range(trees.CASES))
+    lone = driver.Options(gates=False)
     with exclusive(release) as server:
         if what == "volumes":
-            cases = range(volumes.CASES)
-            return driver.record(server, seed, cases, gates=False, make=volumes.volume_case)
+            return driver.record(server, seed, range(volumes.CASES), lone, volumes.volume_case)
         if what == "devices":
-            cases = range(devices.CASES)
-            return driver.record(server, seed, cases, gates=False, make=devices.device_case)
+            return driver.record(server, seed, range(devices.CASES), lone, devices.device_case)
         return driver.record(server, seed, range(recording.CASES))
 
 
 def _last_seed(release: Release, what: str) -> int:
-    path = recording.path_of(release.version, what)
-    return recording.read(path).header.seed if path.exists() else random.SystemRandom().randrange(2**32)
+    for minor in (each for each in reversed(BUILDABLE) if each <= release.minor):
+        path = recording.path_of(minor, what)
+        if path.exists():
+            return recording.read(path).header.seed
+    return random.SystemRandom().randrange(2**32)
 
 
 if __name__ == "__main__":

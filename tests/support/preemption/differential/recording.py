@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from tools.devcluster.controlplane.releases import BUILDABLE, RELEASES, Release
 
 FOLDER = Path(__file__).parents[3] / "conformance" / "recorded"
 # Cases in a recording.
@@ -80,10 +81,15 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
             return "preempts"
         # A waiting preemptor keeps its nomination. So does a group of 1.36 that no preemption helps.
         if self.preemptor[0] == "Pod":
-            preempts = bool(answer.nominated) and "not eligible" not in answer.message
+            preempts = bool(answer.nominated) and not self.is_barred
         else:
             preempts = _WAITS_FOR_VICTIMS.search(answer.message) is not None
         return "preempts" if preempts else "waits"
+
+    @property
+    def is_barred(self) -> bool:
+        """Return whether the preemptor may evict nothing, and waits with an old nomination if it has one."""
+        return "not eligible" in self.answer.message
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,15 +141,20 @@ def compact(stored: Mapping[str, Any], api_version: str, kind: str) -> dict[str,
     return made | kept
 
 
-def path_of(version: str, what: str = "preemption") -> Path:
-    """Return the file of the recording of a release; `what` is `volumes` for those of pods with volumes."""
-    return FOLDER / f"{what}-{version}.jsonl.gz"
+def path_of(minor: str, what: str = "preemption") -> Path:
+    """Return the file of the recording of a minor; `what` is `volumes` for those of pods with volumes."""
+    return FOLDER / f"{what}-{minor}.jsonl.gz"
+
+
+def releases(what: str, among: Iterable[Release] = BUILDABLE.values()) -> list[Release]:
+    """Return the releases with a recording; every one that is no prerelease has to have one."""
+    return [item for item in among if item.minor in RELEASES or path_of(item.minor, what).exists()]
 
 
 def write(recording: Recording, what: str = "preemption") -> Path:
     """Write a recording."""
     lines = [msgspec.json.encode(line) for line in (recording.header, *recording.cases)]
-    path = path_of(recording.header.version, what)
+    path = path_of(recording.header.minor, what)
     path.write_bytes(gzip.compress(b"\n".join(lines) + b"\n", mtime=0))
     return path
 

@@ -71,8 +71,13 @@ class TieOrder(NamedTuple):
         return sorted(written, key=lambda each: each.get("spec", {}).get("nodeName", ""))
 
 
-def chances(recorded: Recorded, objects: Sequence[Object]) -> tuple[list[TieOrder], list[TieOrder]]:
-    """Return the orders that the answer shows, and for a group other orders, because it shows only some."""
+def chances(
+    recorded: Recorded, objects: Sequence[Object], *, empty_domain: bool = True
+) -> tuple[list[TieOrder], list[TieOrder]]:
+    """Return the orders that the answer shows, and for a group other orders, because it shows only some.
+
+    `empty_domain` says that the empty value of a label is a domain.
+    """
     took = {**recorded.answer.bound, **recorded.answer.nominated}
     nodes = [each["metadata"]["name"] for each in objects if each["kind"] == "Node"]
     if recorded.preemptor[0] == "Pod":
@@ -80,7 +85,7 @@ def chances(recorded: Recorded, objects: Sequence[Object]) -> tuple[list[TieOrde
     conditions = []
     for members in _orders(recorded, objects):
         taken = {name: took[name] for name in members if name in took}
-        domains = _domains(recorded.preemptor[1], objects, taken)
+        domains = _domains(recorded.preemptor[1], objects, taken, empty_domain=empty_domain)
         conditions.append(TieOrder(_first([*taken.values()], nodes), members, domains))
     others = [conditions[0]._replace(nodes=[*reversed(conditions[0].nodes)])]
     used, dice = len(set(took.values())), random.Random(recorded.namespace)
@@ -94,7 +99,9 @@ def chances(recorded: Recorded, objects: Sequence[Object]) -> tuple[list[TieOrde
     return conditions, others
 
 
-def _domains(preemptor: str, objects: Sequence[Object], taken: Mapping[str, str]) -> list[Domains]:
+def _domains(
+    preemptor: str, objects: Sequence[Object], taken: Mapping[str, str], *, empty_domain: bool
+) -> list[Domains]:
     """Return the domains of the groups of the preemptor, those that the answer shows first.
 
     `taken` are the nodes of its pods in the order in which they are placed.
@@ -110,17 +117,22 @@ def _domains(preemptor: str, objects: Sequence[Object], taken: Mapping[str, str]
         for each in group["spec"].get("schedulingConstraints", {}).get("topology", ()):
             if preemptor in _path(groups, name):
                 below = [node for pod, node in taken.items() if name in _path(groups, leaf_of[pod])]
-                found.append(_domains_of(name, each["key"], objects, below))
+                found.append(_domains_of(name, each["key"], objects, below, empty_domain=empty_domain))
     return found
 
 
-def _domains_of(group: str, key: str, objects: Sequence[Object], taken: Sequence[str]) -> Domains:
+def _domains_of(
+    group: str, key: str, objects: Sequence[Object], taken: Sequence[str], *, empty_domain: bool
+) -> Domains:
     of = {
         each["metadata"]["name"]: each["metadata"]["labels"][key]
         for each in objects
         if each["kind"] == "Node" and key in each["metadata"]["labels"]
     }
     shown = [of[node] for node in taken if node in of]
+    if not empty_domain and "" in of.values():
+        # It stays empty if it is first.
+        shown = ["", *shown]
     return Domains(group, key, _first(shown, sorted(set(of.values()))), len(set(shown)))
 
 

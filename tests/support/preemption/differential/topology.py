@@ -39,7 +39,7 @@ _SIZES = (1, 2, 2, 3, 3, 4, 4, 5, 6, 8)
 def record(release: Release, seed: int, indices: Sequence[int]) -> Recording:
     """Record the answers of a release's scheduler to these cases."""
     with exclusive(release, apiserver=(f"--feature-gates={TOPOLOGY}",)) as server:
-        return driver.record(server, seed, indices, more=(TOPOLOGY,), make=topology_case)
+        return driver.record(server, seed, indices, driver.Options(more=(TOPOLOGY,)), topology_case)
 
 
 def topology_case(seed: int, index: int, minor: str) -> Case:
@@ -70,6 +70,7 @@ class TopologyMaker(CaseMaker):
         if self.chance(0.6):
             self.budgets(overlapping=False)
         self.preempting_group(nodes)
+        self.empty_selectors()
         return Case(self.name, tuple(self.objects), tuple(self.terminating), ("PodGroup", PREEMPTOR))
 
     def nodes(self) -> list[Object]:

@@ -23,14 +23,21 @@ from tests.support.preemption.differential.generator import (
 from tests.support.preemption.differential.recording import Recording
 from tests.support.preemption.differential.topology import TopologyMaker
 from tests.support.servers import exclusive
-from tools.devcluster.controlplane.releases import NEWEST, Release
+from tools.devcluster.controlplane.releases import BUILDABLE, NEWEST, Release
+
+from podium.api.groups import NATIVE_GROUP
+from podium.api.minors import group_minor
+from podium.minors.minor import COMPOSITE
 
 # The gates of API server and scheduler, beside those of the Workload API.
 _GATES = ("TopologyAwareWorkloadScheduling=true", "CompositePodGroup=true")
+# Those that know trees, and topology constraints with them.
+RELEASES = tuple(item for item in BUILDABLE.values() if COMPOSITE in group_minor(int(item.minor[2:])).gates)
 # Cases in a recording.
 CASES = 200
 
-_COMPOSITE = "scheduling.k8s.io/v1alpha3"
+# The share of pending trees that kube-scheduler 1.38 may refuse; 1.37 has fewer rules for them.
+_FAULTY = 0.1
 _LOW = ("below-zero", "value-0", "value-10", "value-20", "value-50")
 # More than the 12 leaves and 6 inner groups of the widest tree.
 _NAMES = tuple(f"{letter}{number}" for letter in "abcdefg" for number in range(3))
@@ -47,7 +54,7 @@ def record(release: Release, seed: int, indices: Sequence[int]) -> Recording:
     """Record the answers of a release's scheduler to these cases."""
     gates = (f"--feature-gates={','.join(_GATES)}",)
     with exclusive(release, apiserver=gates) as server:
-        return driver.record(server, seed, indices, more=_GATES, make=tree_case)
+        return driver.record(server, seed, indices, driver.Options(more=_GATES), tree_case)
 
 
 def tree_case(seed: int, index: int, minor: str = NEWEST.minor) -> Case:
@@ -67,7 +74,28 @@ class _TreeMaker(TopologyMaker):
 
     def make(self) -> Case:
         made = super().make()
+        if self.api.strict_modes and not self.chance(_FAULTY):
+            self.straighten()
         return made._replace(preemptor=("CompositePodGroup", PREEMPTOR))
+
+    def straighten(self) -> None:
+        """Give the groups of the pending tree the class of the root, and policies and modes of their parents.
+
+        kube-scheduler 1.38 refuses other trees.
+        """
+        tree: dict[str, Object] = {}
+        for each in self.objects:
+            name, spec = each["metadata"]["name"], each["spec"]
+            above = tree.get(spec.get("parentCompositePodGroupName", ""))
+            if above is not None:
+                spec["priorityClassName"] = above["priorityClassName"]
+                if "gang" in above["schedulingPolicy"] and "basic" in spec["schedulingPolicy"]:
+                    least = "minCount" if each["kind"] == "PodGroup" else "minGroupCount"
+                    spec["schedulingPolicy"] = {"gang": {least: 1}}
+                if "all" in above.get("disruptionMode", ()):
+                    spec["disruptionMode"] = {"all": {}}
+            if above is not None or (each["kind"], name) == ("CompositePodGroup", PREEMPTOR):
+                tree[name] = spec
 
     def node(self, number: int, rack: str | None) -> Object:
         made = super().node(number, rack)
@@ -129,7 +157,8 @@ class _TreeMaker(TopologyMaker):
         """Make a composite group."""
         self.group(name, class_name, least, mode)
         made = self.objects[-1]
-        made["apiVersion"], made["kind"] = _COMPOSITE, "CompositePodGroup"
+        version = self.api.versions("CompositePodGroup")[0]
+        made["apiVersion"], made["kind"] = f"{NATIVE_GROUP}/{version}", "CompositePodGroup"
         if least is not None:
             made["spec"]["schedulingPolicy"] = {"gang": {"minGroupCount": least}}
         self.put_in_tree(made, parent, topology)

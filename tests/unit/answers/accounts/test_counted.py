@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.why.objects import group, node, pod, priority_class
+from tests.support.why import group, node, pod, priority_class
 
 from podium.answers.accounts.effectivepriority import JudgedGroup, PriorityRules, counts, of_group
 from podium.api.membership import GroupKey
@@ -69,7 +69,9 @@ def test_the_effective_priority_is_the_engines(
         placed, victim = counts(member.spec.priority or 0, judged, settings, state.classes)
         if runs:
             lead = units.lead.item(engine.snapshot.pod_row[name])
-            assert units.priority.item(lead) == victim
+            # kube-scheduler 1.38 takes the priority of any pod of a unit.
+            any_member = whole and semantics is Semantics.V1_38
+            assert units.priority.item(lead) in (members if any_member else [victim])
             continue
         found = engine.placement_target(name)
         if isinstance(found, PlacementTarget):

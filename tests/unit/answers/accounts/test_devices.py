@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 from tests.support.calling import Podium
-from tests.support.why.objects import file, group, named, node, pod, podium
+from tests.support.why import file, group, named, node, pod, podium
 
-from podium.planner.devices import examining
+from podium.planner.devices import shortage
 
 __all__ = ["podium"]
 
@@ -163,7 +163,7 @@ def test_the_table_has_the_sentence(podium: Podium) -> None:
 def test_claims_that_are_too_much_to_examine_are_named(
     podium: Podium, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(examining.DeviceExaminer.__init__, "__kwdefaults__", {"examined": 1, "effort": 0})
+    monkeypatch.setattr(shortage.DeviceExaminer.__init__, "__kwdefaults__", {"examined": 1, "effort": 0})
     objects = [*NODES, *TWELVE, *EIGHT_USED, claim("c", 2, "a"), claiming("p", "c")]
     done = podium("pod", "a/p", "-f", file(objects), "-o", "json").json
     assert [each["message"] for each in done["waiting"] if each["cause"] == "NoDevices"] == [

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from tests.support.calling import Podium
-from tests.support.why.objects import file, named, node, pod, podium, unscheduled
+from tests.support.why import file, named, node, pod, podium, unscheduled
 
 __all__ = ["podium"]
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from tests.support.ui.clusters import NOW
-from tests.support.why.objects import group, node, pod, priority_class
+from tests.support.why import group, node, pod, priority_class
 
 from podium.cli.main import command
-from podium.cli.ui.answers import Answers
+from podium.cli.ui.page_data import PageData
 from podium.documents import reading
 
 TRAINING = str(Path(__file__).parents[4] / "examples" / "training-1.37.json.gz")
@@ -66,7 +66,7 @@ def test_the_owner_is_the_topmost_one_or_none(read: bool, place: str, tmp_path: 
     ]
     file = tmp_path / "cluster.json"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}), "utf-8")
-    answers = Answers(reading.read(str(file))._replace(at=NOW, live=True))
+    answers = PageData(reading.read(str(file))._replace(at=NOW, live=True))
     account = answers.explain("group", ("a", "ring"), NOW).account
     assert account.priority is not None
     assert account.priority.fix == f"set priorityClassName: high in {place}, then recreate the pods"

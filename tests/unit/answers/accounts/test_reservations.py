@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from tests.support.calling import Podium
-from tests.support.why.objects import (
+from tests.support.why import (
     condition,
     disrupted,
     event,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.calling import Podium
-from tests.support.why.objects import (
+from tests.support.why import (
     disrupted,
     event,
     file,

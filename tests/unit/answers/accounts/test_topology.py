@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from tests.support.calling import Podium
-from tests.support.why.objects import file, group, node, pod, podium
+from tests.support.why import file, group, node, pod, podium
 
 __all__ = ["podium"]
 

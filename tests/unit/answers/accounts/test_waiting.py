@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 from tests.support.calling import Podium
-from tests.support.why.objects import (
+from tests.support.why import (
     LATER,
+    composite,
     condition,
     file,
     group,
@@ -23,7 +24,7 @@ from podium.api.core import POD_SCHEDULED
 from podium.api.events import EVICTIONS, NOT_EVICTED, PREEMPTED
 from podium.api.groups import COMPOSITE_INITIALLY_SCHEDULED, GROUP_SCHEDULED, INITIALLY_SCHEDULED
 from podium.ops import sharedfields
-from podium.planner.preemption.intents import DISRUPTION_TARGET
+from podium.planner.preemption.inflight import DISRUPTION_TARGET
 
 __all__ = ["podium"]
 
@@ -49,6 +50,41 @@ def owned(name: str) -> dict[str, Any]:
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "u", "controller": True}
     return group(name, metadata={"ownerReferences": [owner]})
 
+
+# Texts of kube-scheduler 1.38.
+UNLIKE = 'gang parent "a/root" cannot have basic child "a/leaf"'
+NO_QUORUM = "scheduling policy's minimum threshold (2) cannot be satisfied: 1 scheduled, 1 unschedulable"
+BY_GROUP = 'parent pod group "leaf" is unschedulable'
+BY_ROOT = 'ancestor composite pod group "root" is unschedulable, pod group preemption: No preemption victims'
+IN_LEAF: dict[str, Any] = {
+    "group": "leaf",
+    "native": True,
+    "scheduler": "default-scheduler",
+    "priority": 5,
+}
+
+
+def initially(message: str, reason: str = "Unschedulable", *, kind: str = "PodGroup") -> dict[str, Any]:
+    """Make the condition of a group that was never scheduled."""
+    return condition(f"{kind}InitiallyScheduled", "False", reason, message)
+
+
+def below(name: str, *conditions: dict[str, Any], **policy: Any) -> dict[str, Any]:
+    """Make a native group below the composite group root."""
+    return group(
+        name, *conditions, native=True, least=1, spec={"parentCompositePodGroupName": "root", **policy}
+    )
+
+
+INVALID_TREE = [
+    composite("root", initially(UNLIKE, "CompositePodGroupError", kind="CompositePodGroup")),
+    below("leaf", initially(UNLIKE, "PodGroupError"), schedulingPolicy={"basic": {}}),
+]
+FAILED_TREE = [
+    composite("root", initially(NO_QUORUM, kind="CompositePodGroup")),
+    below("leaf", initially(BY_ROOT)),
+    *(below("other", initially(NO_ROOM)), pod("y", unscheduled(NO_ROOM), **{**IN_LEAF, "group": "other"})),
+]
 
 Case = tuple[list[dict[str, Any]], str, list[str], str, str]
 # The cluster, the target, the causes in order, a part of the first message, and of the remedy.
@@ -224,6 +260,77 @@ CASES: dict[str, Case] = {
         NO_ROOM,
         "podium whatif",
     ),
+    "an invalid tree, asked for the pod": (
+        [*INVALID_TREE, pod("x", unscheduled(UNLIKE, "SchedulerError"), **IN_LEAF)],
+        "pod a/x",
+        ["SchedulerSays"],
+        f"default-scheduler (SchedulerError): {UNLIKE}",
+        "correct the named problem",
+    ),
+    "an invalid tree, asked for the group": (
+        [*INVALID_TREE, pod("x", unscheduled(UNLIKE, "SchedulerError"), **IN_LEAF)],
+        "group a/leaf",
+        ["SchedulerSays"],
+        f"default-scheduler (PodGroupError): {UNLIKE}",
+        "podium audit lists all groups that do not match",
+    ),
+    "an invalid tree, asked for the root": (
+        [*INVALID_TREE, pod("x", unscheduled(UNLIKE, "SchedulerError"), **IN_LEAF)],
+        "group a/root",
+        ["SchedulerSays"],
+        f"default-scheduler (CompositePodGroupError): {UNLIKE}",
+        "recreate its groups",
+    ),
+    "a pod whose message names its group": (
+        [
+            group("leaf", initially(NO_QUORUM), native=True, least=1),
+            pod("x", unscheduled(BY_GROUP), **IN_LEAF),
+        ],
+        "pod a/x",
+        ["SchedulerSays"],
+        f"default-scheduler (Unschedulable) on PodGroup a/leaf: {NO_QUORUM}",
+        "podium whatif",
+    ),
+    "a pod below a failed tree": (
+        [*FAILED_TREE, pod("x", unscheduled(BY_GROUP), **IN_LEAF)],
+        "pod a/x",
+        ["SchedulerSays", "SchedulerSays"],
+        f"default-scheduler (Unschedulable) on CompositePodGroup a/root: {NO_QUORUM}",
+        "podium whatif",
+    ),
+    "a failed tree, asked for the group": (
+        [*FAILED_TREE, pod("x", unscheduled(BY_GROUP), **IN_LEAF)],
+        "group a/leaf",
+        ["SchedulerSays", "SchedulerSays"],
+        f"on CompositePodGroup a/root: {NO_QUORUM}",
+        "podium whatif",
+    ),
+    "a failed tree, asked for the root": (
+        [*FAILED_TREE, pod("x", unscheduled(BY_GROUP), **IN_LEAF)],
+        "group a/root",
+        ["SchedulerSays", "SchedulerSays"],
+        f"default-scheduler (Unschedulable): {NO_QUORUM}",
+        "podium whatif",
+    ),
+    "a message that names a group without a reason": (
+        [group("leaf", native=True, least=1), pod("x", unscheduled(BY_GROUP), **IN_LEAF)],
+        "pod a/x",
+        ["SchedulerSays"],
+        f"default-scheduler (Unschedulable): {BY_GROUP}",
+        "podium whatif",
+    ),
+    "an error of a group that was scheduled once": (
+        [
+            group("leaf", condition("PodGroupInitiallyScheduled", "True", "Scheduled"), native=True, least=1),
+            pod(
+                "x", unscheduled('parent pod group "leaf" encountered an error', "SchedulerError"), **IN_LEAF
+            ),
+        ],
+        "pod a/x",
+        ["SchedulerSays"],
+        "encountered an error",
+        "see podium audit for the named group",
+    ),
     "an error of the scheduler's": (
         [pod("x", unscheduled("its claim is gone", "SchedulerError"))],
         "pod a/x",
@@ -281,6 +388,29 @@ def test_each_kind_of_waiting(podium: Podium, case: Case) -> None:
     assert message in report["waiting"][0]["message"]
     assert fix in report["waiting"][0]["fix"]
     assert report["waiting"][0]["message"].rstrip(".") in report["summary"]
+
+
+@pytest.mark.parametrize("target", ["pod a/x", "group a/leaf", "group a/root"])
+def test_the_group_that_keeps_a_tree_waiting_is_named(podium: Podium, target: str) -> None:
+    """The root's message has counts only, so that of its group without room follows."""
+    cluster = file([*FAILED_TREE, pod("x", unscheduled(BY_GROUP), **IN_LEAF), FULL, node()])
+    waiting = podium(*target.split(), "-f", cluster, "-o", "json").json["waiting"]
+    assert waiting[1]["message"] == f"default-scheduler (Unschedulable) on PodGroup a/other: {NO_ROOM}"
+
+
+@pytest.mark.parametrize("kind", ["PodGroup", "CompositePodGroup"])
+def test_a_group_that_was_scheduled_once_says_when(podium: Podium, kind: str) -> None:
+    """Pods that come later wait for themselves: the condition stays."""
+    done = condition(f"{kind}InitiallyScheduled", "True", "Scheduled")
+    objects = [
+        composite("root", *([done] if kind == "CompositePodGroup" else ())),
+        below("leaf", *([done] if kind == "PodGroup" else ())),
+        pod("x", unscheduled(NO_ROOM), **IN_LEAF),
+    ]
+    name = "leaf" if kind == "PodGroup" else "root"
+    report = podium("group", f"a/{name}", "-f", file([*objects, FULL, node()]), "-o", "json").json
+    assert f"first scheduled at {LATER}" in report["object"]["about"]
+    assert report["waiting"][0]["message"].endswith(NO_ROOM)
 
 
 @pytest.mark.parametrize("name", ["pod a/x", "group a/ring"])

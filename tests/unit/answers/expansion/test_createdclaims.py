@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.support.expand.files import (
+from tests.support.expand import (
     Document,
     add,
     cluster,

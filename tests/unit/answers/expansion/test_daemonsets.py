@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.support.expand.files import Document, add, cluster, made, pods, template
+from tests.support.expand import Document, add, cluster, made, pods, template
 
 from podium.answers.expansion import expand
 from podium.answers.expansion.expand import Expansion

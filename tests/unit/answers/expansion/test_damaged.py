@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.expand.files import (
+from tests.support.expand import (
     ASKING,
     GOLD,
     LETS,

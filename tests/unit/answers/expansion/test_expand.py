@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.expand.files import (
+from tests.support.expand import (
     ASKING,
     GOLD,
     LETS,
@@ -30,8 +30,8 @@ from tests.support.expand.files import (
 from tests.unit.api.test_devices import DEVICES
 from tests.unit.api.test_storage import OBJECTS
 
+from podium.answers.expansion.createdpods import MOST_PODS
 from podium.answers.expansion.expand import MOST_NOTES, Expansion
-from podium.answers.expansion.makers import MOST_PODS
 from podium.api.groups import CompositeGroup, DisruptionMode, PodGroup
 from podium.api.membership import GroupKey
 from podium.documents.document import ReadError
@@ -933,7 +933,7 @@ def _jobset(scheduling: Document | None, *, job_scheduling: Document | None = No
 def test_a_jobset_with_scheduling_is_planned_as_the_gangs_that_its_controller_creates(
     jobset: Document, groups: dict[str, int], gate: str
 ) -> None:
-    expansion = add(cluster(), jobset, kubernetes="1.37")
+    expansion = add(cluster(), jobset, kubernetes="1.38")
     found = [each for each in expansion.objects if isinstance(each, PodGroup)]
     assert {each.ref.name: each.min_count for each in found} == groups
     assert any(gate in note for note in expansion.notes) is bool(gate)
@@ -944,6 +944,14 @@ def test_a_jobset_with_scheduling_is_planned_as_the_gangs_that_its_controller_cr
     )
     assert members.keys() == groups.keys()
     assert all(members[name] >= least for name, least in groups.items())
+
+
+def test_before_1_38_a_job_of_a_jobset_gets_no_group() -> None:
+    """The Job controller leaves a Job with an owner to it."""
+    expansion = add(cluster(), _jobset(None, job_scheduling=SCHEDULING), kubernetes="1.37")
+    assert not any(isinstance(each, PodGroup) for each in expansion.objects)
+    path = "spec.replicatedJobs[1].template.spec.scheduling"
+    assert any(f"without the group of {path}: 1.37" in note for note in expansion.notes)
 
 
 def test_roles_of_a_jobset_that_wait_for_each_other_have_a_gang_each() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.expand.files import Document, add, cluster, made, pods, template
+from tests.support.expand import Document, add, cluster, made, pods, template
 
 from podium.errors import PodiumError
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given, settings
-from tests.support.convert.objects import objects
+from tests.support.convert import objects
 
 from podium.cli.commands.convert import command
 from podium.documents.yamldoc import load_all

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.convert.objects import SERVER_OWNED, objects
+from tests.support.convert import SERVER_OWNED, objects
 
 from podium.api.convert import KEPT, STORED, VERSIONS, convert
 from podium.api.findings import group_of
@@ -101,6 +101,9 @@ COMPOSITE_SPEC = {
     [
         (NATIVE["v1alpha3"], STORED, STORED),
         (NATIVE["v1alpha3"], OLDER, STORED),
+        (NATIVE["v1alpha3"], NATIVE["v1beta1"], NATIVE["v1alpha3"]),
+        (NATIVE["v1beta1"], NATIVE["v1beta1"], NATIVE["v1beta1"]),
+        (NATIVE["v1beta1"], STORED, STORED),
         (STORED, NATIVE["v1beta1"], NATIVE["v1alpha3"]),
         (STORED, NATIVE["v1alpha3"], NATIVE["v1alpha3"]),
         (STORED, OLDER, STORED),
@@ -113,6 +116,26 @@ def test_a_composite_group_gets_the_version_of_its_kind(source: str, target: str
     result = convert(document, target)
     assert result.document == {**document, "apiVersion": wanted}
     assert [note.lost for note in result.notes] == ([True] if target == NATIVE["v1alpha2"] else [])
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "minor", "wanted"),
+    [
+        ("v1alpha3", "v1beta1", 37, "v1alpha3"),
+        ("v1beta1", "v1beta1", 37, "v1alpha3"),
+        ("v1alpha3", "v1beta1", 38, "v1beta1"),
+        ("v1beta1", "v1alpha3", 38, "v1alpha3"),
+        ("v1beta1", "v1beta1", 36, "v1beta1"),
+    ],
+)
+def test_a_composite_group_gets_a_version_that_the_minor_serves(
+    source: str, target: str, minor: int, wanted: str
+) -> None:
+    """1.36 has no such kind, so the object is unchanged."""
+    document = {"apiVersion": NATIVE[source], "kind": "CompositePodGroup", "spec": COMPOSITE_SPEC}
+    result = convert(document, NATIVE[target], minor)
+    assert result.document == {**document, "apiVersion": NATIVE[wanted]}
+    assert bool(result.notes) is (minor == 36)
 
 
 def test_a_parent_survives_the_version_that_lacks_it() -> None:

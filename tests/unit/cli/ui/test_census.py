@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.ui.clusters import BY_SCHEDULER, answers, mixed
-from tests.support.why.objects import disrupted, group, node, pod
+from tests.support.ui.clusters import BY_SCHEDULER, mixed, page_data
+from tests.support.why import disrupted, group, node, pod
 from tests.unit.answers.accounts.test_devices import DRIVER, held
 
 from podium.answers.accounts.model import RunState
@@ -113,7 +113,7 @@ GROUPS: dict[str, Case] = {
 def test_a_group_is_at(name: str, tmp_path: Path) -> None:
     """Each state of a group, by its pods and its own condition."""
     objects, state, preempted, differing, pods, held = GROUPS[name]
-    (row,) = answers([node(), *objects], tmp_path).census.rows
+    (row,) = page_data([node(), *objects], tmp_path).census.rows
     assert (row.namespace, row.name, row.priority) == ("a", "ring", 5)
     assert (row.state, row.preempted, row.differing) == (state, preempted, differing)
     assert (dict(row.pods), dict(row.held), row.min_count) == (
@@ -132,7 +132,7 @@ def test_devices_of_claims_are_held(tmp_path: Path) -> None:
         consumer | {"name": each, "uid": each} for each in ("x", "y", "lone", "ended")
     ]
     running: dict[str, Any] = {"node": "n1", "resourceClaims": claims}
-    found = answers(
+    found = page_data(
         [
             *(node(), shared, group("ring")),
             *(pod(each, group="ring", priority=5, metadata={"uid": each}, **running) for each in "xy"),
@@ -148,13 +148,13 @@ def test_devices_of_claims_are_held(tmp_path: Path) -> None:
 
 def test_a_missing_group_has_the_priority_of_its_pods(tmp_path: Path) -> None:
     objects = [pod("x", group="ring", priority=3), pod("y", group="ring", priority=7)]
-    (row,) = answers(objects, tmp_path).census.rows
+    (row,) = page_data(objects, tmp_path).census.rows
     assert (row.exists, row.priority, row.min_count) == (False, 7, None)
 
 
 def test_the_highest_priority_is_first_and_waiting_before_running(tmp_path: Path) -> None:
     """Groups and lone pods are in one order; members of groups have no rows."""
-    rows = answers(mixed(), tmp_path).census.rows
+    rows = page_data(mixed(), tmp_path).census.rows
     assert [sentence_of(row) for row in rows] == [
         "1000 group train Waiting",
         "100 group again Waiting",
@@ -172,7 +172,7 @@ def sentence_of(row: CensusRow) -> str:
 
 def test_levels_add_up(tmp_path: Path) -> None:
     """By priority: the classes, groups by state, lone pods by state."""
-    levels = {level.priority: level for level in answers(mixed(), tmp_path).census.levels}
+    levels = {level.priority: level for level in page_data(mixed(), tmp_path).census.levels}
     assert list(levels) == [1000, 100, 7, 5, 0]
     assert levels[1000].classes == ("high",)
     assert dict(levels[100].groups) == {RunState.WAITING: 1, RunState.RUNNING: 1}

@@ -12,18 +12,19 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.ui.clusters import AROUND, NOW, Objects, answers, mixed
-from tests.support.why.objects import group, node, party, plan, pod, record
+from tests.support.ui.clusters import AROUND, NOW, Objects, mixed, page_data
+from tests.support.ui.running import ROOT
+from tests.support.why import group, node, party, plan, pod, record
 
 from podium.answers.accounts.model import RunState
 from podium.cli.ui import threatened
-from podium.cli.ui.answers import Answers
 from podium.cli.ui.census import Census, CensusRow
 from podium.cli.ui.diverging import diverging
-from podium.cli.ui.frame import ROWS, Here
 from podium.cli.ui.history import UNITS, history
-from podium.cli.ui.one import one
+from podium.cli.ui.object_page import object_page
 from podium.cli.ui.overview import chosen, overview
+from podium.cli.ui.page_data import PageData
+from podium.cli.ui.page_parts import ROWS, Here
 from podium.cli.ui.planning import Form, PlanAnswer, entered, planning
 from podium.errors import PodiumError
 from podium.text import visible
@@ -90,40 +91,40 @@ class Reader(HTMLParser):
         return re.sub(r"\s+", " ", " ".join(self.words))
 
 
-def overview_of(made: Answers, **query: str) -> str:
+def overview_of(made: PageData, **query: str) -> str:
     return overview(made.census, made.map, Here("/", query), AROUND, made.reason)
 
 
-def history_of(made: Answers, **query: str) -> str:
+def history_of(made: PageData, **query: str) -> str:
     return history(made.plans, made.summary, made.cluster.known, Here("/history", query), AROUND)
 
 
-def one_of(made: Answers, kind: str, name: tuple[str, str], **query: str) -> str:
+def object_page_of(made: PageData, kind: str, name: tuple[str, str], **query: str) -> str:
     told = made.explain(kind, name, NOW)
     assert told.account is not None
     report = made.report(told.planned) if told.planned is not None else None
     here = Here(f"/{kind}", {"name": "/".join(name), **query})
-    return one(told.account, made.related(kind, name), report, None, here, AROUND)
+    return object_page(told.account, made.related(kind, name), report, None, here, AROUND)
 
 
-def plan_of(made: Answers, form: Form) -> str:
+def plan_of(made: PageData, form: Form) -> str:
     return planning(form, made.plan(form, NOW), made.named(RunState.WAITING), Here("/whatif", {}), AROUND)
 
 
-def threats_of(made: Answers, name: str, kind: str = "") -> str:
+def threats_of(made: PageData, name: str, kind: str = "") -> str:
     answer = threatened.ThreatAnswer(made.threat(kind, name, NOW))
     here = Here(threatened.PATH, {"name": name, "kind": kind})
     return threatened.threatened(answer, made.named(RunState.RUNNING), here, AROUND)
 
 
-def every(made: Answers) -> Iterator[str]:
+def every(made: PageData) -> Iterator[str]:
     """Yield every page of a cluster."""
     yield overview_of(made)
     yield overview_of(made, what="pods")
     yield diverging(made.divergences, Here("/divergences", {}), AROUND)
     yield history_of(made)
     for row in made.census.rows:
-        yield one_of(made, "group" if row.is_group else "pod", (row.namespace, row.name))
+        yield object_page_of(made, "group" if row.is_group else "pod", (row.namespace, row.name))
         if row.state == "Waiting" and row.exists:
             yield plan_of(made, Form(target=f"{row.namespace}/{row.name}"))
         if row.state == "Running":
@@ -131,11 +132,11 @@ def every(made: Answers) -> Iterator[str]:
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Answers:
-    return answers(mixed(), tmp_path)
+def made(tmp_path: Path) -> PageData:
+    return page_data(mixed(), tmp_path)
 
 
-def test_every_page_is_well_formed_and_links_to_what_is_there(made: Answers) -> None:
+def test_every_page_is_well_formed_and_links_to_what_is_there(made: PageData) -> None:
     """The target of each link is a known pod or group."""
     seen = set()
     for page in every(made):
@@ -146,7 +147,7 @@ def test_every_page_is_well_formed_and_links_to_what_is_there(made: Answers) -> 
                 seen.add((parts.path[1:], (namespace, name)))
     assert len(seen) >= len(made.census.rows)
     for kind, whom in seen:
-        assert one_of(made, kind, whom)
+        assert object_page_of(made, kind, whom)
 
 
 hostile = st.text(
@@ -161,7 +162,7 @@ def test_nothing_of_an_object_gets_out_of_its_text(end: str) -> None:
     """Names, messages and classes may hold any text; pages keep their tags and links."""
     evil = f"\"'><script>alert(1)</script>{end}".replace("/", "|")
     with tempfile.TemporaryDirectory() as folder:
-        made = answers(mixed(lambda name: f"{name}{evil}"), Path(folder))
+        made = page_data(mixed(lambda name: f"{name}{evil}"), Path(folder))
         for page in every(made):
             assert "<script" not in page
             Reader(page)
@@ -208,15 +209,15 @@ def rows_of(census: Census, **query: str) -> list[str]:
         ({"state": "nonsense", "what": "nonsense"}, ["train", "again", "sweep", "nobody"]),
     ],
 )
-def test_the_filter_chooses(query: dict[str, str], names: list[str], made: Answers) -> None:
+def test_the_filter_chooses(query: dict[str, str], names: list[str], made: PageData) -> None:
     assert rows_of(made.census, **query) == names
 
 
 def test_without_groups_pods_are_listed(tmp_path: Path) -> None:
-    assert rows_of(answers([pod("x"), pod("y", node="n1")], tmp_path).census) == ["x", "y"]
+    assert rows_of(page_data([pod("x"), pod("y", node="n1")], tmp_path).census) == ["x", "y"]
 
 
-def test_the_overview_says_why_in_a_word(made: Answers) -> None:
+def test_the_overview_says_why_in_a_word(made: PageData) -> None:
     text = Reader(overview_of(made)).text
     assert "3 groups and 1 pod in no group wait." in text
     for words in (
@@ -261,7 +262,7 @@ REASONS: dict[str, tuple[Objects, str]] = {
 def test_a_reason_is_what_why_says(name: str, tmp_path: Path) -> None:
     """A row explains one object, with the texts of the whole cluster."""
     objects, word = REASONS[name]
-    made = answers([node(), *objects], tmp_path)
+    made = page_data([node(), *objects], tmp_path)
     (row,) = made.census.rows
     told = made.explain("group", ("a", "ring"), NOW).account
     assert told is not None
@@ -273,7 +274,7 @@ def test_a_reason_is_what_why_says(name: str, tmp_path: Path) -> None:
 
 def test_a_long_list_comes_in_pages(tmp_path: Path) -> None:
     """Pages have a hundred rows, with links to the previous and next; only visible rows are explained."""
-    made = answers([group(f"g{number:03}", least=1) for number in range(2 * ROWS + 5)], tmp_path)
+    made = page_data([group(f"g{number:03}", least=1) for number in range(2 * ROWS + 5)], tmp_path)
     asked: list[CensusRow] = []
 
     def page(number: str) -> str:
@@ -294,29 +295,29 @@ def test_a_long_list_comes_in_pages(tmp_path: Path) -> None:
 
 def test_members_come_in_pages_too(tmp_path: Path) -> None:
     objects = [group("ring"), *(pod(f"x{number:03}", group="ring", node="n1") for number in range(ROWS + 1))]
-    text = Reader(one_of(answers(objects, tmp_path), "group", ("a", "ring"), page="2")).text
+    text = Reader(object_page_of(page_data(objects, tmp_path), "group", ("a", "ring"), page="2")).text
     assert "a/x100" in text
     assert "a/x099" not in text
 
 
-def test_a_waiting_group_shows_its_plan(made: Answers) -> None:
+def test_a_waiting_group_shows_its_plan(made: PageData) -> None:
     """The page lists the victims, from the page of `podium whatif`; a running group has no plan."""
-    text = Reader(one_of(made, "group", ("a", "train"))).text
+    text = Reader(object_page_of(made, "group", ("a", "train"))).text
     assert "PodGroup a/train waits" in text
     assert "What would make room" in text
     assert "PodGroup a/train fits" in text
     assert "Members: 2 pods" in text
     assert "Preemptions for it" in text
-    running = Reader(one_of(made, "group", ("a", "sweep"))).text
+    running = Reader(object_page_of(made, "group", ("a", "sweep"))).text
     assert "What would make room" not in running
     assert "do not have priority 100" in running or "does not have priority 100" in running
 
 
-def test_a_running_pod_links_to_its_threats(made: Answers) -> None:
+def test_a_running_pod_links_to_its_threats(made: PageData) -> None:
     """The page equals `podium whatif --victim` with its own links; a pending pod has no threat."""
     target = "/threats?kind=group&name=a%2Fsweep"
-    assert target in Reader(one_of(made, "group", ("a", "sweep"))).links
-    assert not any("threats?" in each for each in Reader(one_of(made, "group", ("a", "train"))).links)
+    assert target in Reader(object_page_of(made, "group", ("a", "sweep"))).links
+    assert not any("threats?" in each for each in Reader(object_page_of(made, "group", ("a", "train"))).links)
     reader = Reader(threats_of(made, "a/sweep", "group"))
     # A group whose pods have other integers is protected at its own.
     assert "can be preempted by priority 101 or higher, that is class high (1000) and above" in reader.text
@@ -334,7 +335,7 @@ def test_a_running_pod_links_to_its_threats(made: Answers) -> None:
     ],
 )
 def test_a_threat_to_a_pod_that_does_not_run_is_an_error(
-    kind: str, name: str, says: str, made: Answers
+    kind: str, name: str, says: str, made: PageData
 ) -> None:
     with pytest.raises(PodiumError, match=re.escape(says)):
         made.threat(kind, name, NOW)
@@ -343,13 +344,13 @@ def test_a_threat_to_a_pod_that_does_not_run_is_an_error(
 def test_a_group_goes_before_a_pod_of_its_name(tmp_path: Path) -> None:
     """The group is shown if the request has no kind; a link has one."""
     objects = [node(), group("x", least=1), pod("x-0", group="x", node="n1"), pod("x", node="n1")]
-    made = answers(objects, tmp_path)
+    made = page_data(objects, tmp_path)
     found = [made.threat(kind, "a/x", NOW)[0].kind for kind in ("", "group", "pod")]
     assert found == ["PodGroup", "PodGroup", "Pod"]
 
 
-def test_a_pod_leads_to_its_group(made: Answers) -> None:
-    assert "/group?name=a%2Ftrain" in Reader(one_of(made, "pod", ("a", "train-0"))).links
+def test_a_pod_leads_to_its_group(made: PageData) -> None:
+    assert "/group?name=a%2Ftrain" in Reader(object_page_of(made, "pod", ("a", "train-0"))).links
 
 
 def test_a_group_names_its_owners_and_accelerators(tmp_path: Path) -> None:
@@ -363,17 +364,17 @@ def test_a_group_names_its_owners_and_accelerators(tmp_path: Path) -> None:
         pod("y", group="ring", metadata={"ownerReferences": [controller]}, **gpus),
         pod("z", group="ring", **gpus),
     ]
-    made = answers(objects, tmp_path)
-    text = Reader(one_of(made, "group", ("a", "ring"))).text
+    made = page_data(objects, tmp_path)
+    text = Reader(object_page_of(made, "group", ("a", "ring"))).text
     assert "Owner: Job a/ring." in text
     assert "Accelerators held: 2 nvidia.com/gpu. Accelerators requested: 4 nvidia.com/gpu." in text.replace(
         "  ", " "
     )
-    assert "Owner: Job a/ring." in Reader(one_of(made, "pod", ("a", "x"))).text
-    assert "Owner" not in Reader(one_of(made, "pod", ("a", "z"))).text
+    assert "Owner: Job a/ring." in Reader(object_page_of(made, "pod", ("a", "x"))).text
+    assert "Owner" not in Reader(object_page_of(made, "pod", ("a", "z"))).text
 
 
-def test_a_plan_without_victims_counts_no_zeros(made: Answers) -> None:
+def test_a_plan_without_victims_counts_no_zeros(made: PageData) -> None:
     report = made.plan(Form(target="a/again"), NOW).report
     assert report is not None
     fitting = report._replace(plan=msgspec.structs.replace(report.plan, harm=None, victims=()))
@@ -381,7 +382,7 @@ def test_a_plan_without_victims_counts_no_zeros(made: Answers) -> None:
     assert page.count('<div class="tile') <= 1
 
 
-def test_the_history_is_newest_first_and_filtered(made: Answers) -> None:
+def test_the_history_is_newest_first_and_filtered(made: PageData) -> None:
     text = Reader(history_of(made)).text
     assert text.index("2026-11-21T08:30:00Z") < text.index("2026-11-21T08:10:00Z")
     assert "2 plans of preemption are recorded." in text
@@ -389,7 +390,7 @@ def test_the_history_is_newest_first_and_filtered(made: Answers) -> None:
     assert "because" in text
 
 
-def test_the_history_tells_no_name_of_a_namespace_that_may_not_be_read(made: Answers) -> None:
+def test_the_history_tells_no_name_of_a_namespace_that_may_not_be_read(made: PageData) -> None:
     """It has kind and UID, without messages, since names may be in them."""
     known = {"a"}.__contains__
     page = history(made.plans, made.summary, known, Here("/history", {}), AROUND)
@@ -403,12 +404,12 @@ def test_the_history_tells_no_name_of_a_namespace_that_may_not_be_read(made: Ans
 def test_long_plans_are_cut(tmp_path: Path) -> None:
     units = [party("Pod", "a", f"u{number}") for number in range(UNITS + 3)]
     text = Reader(
-        history_of(answers([pod("x"), record(plan(party("Pod", "a", "x"), *units))], tmp_path))
+        history_of(page_data([pod("x"), record(plan(party("Pod", "a", "x"), *units))], tmp_path))
     ).text
     assert "3 more" in text
 
 
-def test_divergences_are_the_audits(made: Answers) -> None:
+def test_divergences_are_the_audits(made: PageData) -> None:
     text = Reader(diverging(made.divergences, Here("/divergences", {}), AROUND)).text
     assert "1 group has pods of another priority." in text
     assert "1 of 2 pods does not have priority 100: 0 (sweep-1)." in text
@@ -432,7 +433,7 @@ spec:
 SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {name: x, namespace: a}\n"
 
 
-def test_a_manifest_is_planned_for_and_the_cluster_stays(made: Answers) -> None:
+def test_a_manifest_is_planned_for_and_the_cluster_stays(made: PageData) -> None:
     """The manifest is planned beside the cluster as read, which stays unchanged."""
     before = len(made.state.pods)
     one_pod = MANIFEST.replace("parallelism: 3", "parallelism: 1").replace("completions: 3", "completions: 1")
@@ -459,12 +460,12 @@ def test_a_manifest_is_planned_for_and_the_cluster_stays(made: Answers) -> None:
         (Form(target="a/lone", now="yesterday"), "is not a time"),
     ],
 )
-def test_an_impossible_plan_is_reported(form: Form, says: str, made: Answers) -> None:
+def test_an_impossible_plan_is_reported(form: Form, says: str, made: PageData) -> None:
     with pytest.raises(PodiumError, match=re.escape(says)):
         made.plan(form, NOW)
 
 
-def test_the_options_count(made: Answers) -> None:
+def test_the_options_count(made: PageData) -> None:
     """The semantics and the choice of victims apply as on the command line."""
     report = made.plan(Form(target="a/train", semantics="pods", evict_only="other"), NOW).report
     assert report is not None
@@ -473,7 +474,13 @@ def test_the_options_count(made: Answers) -> None:
 
 def test_a_part_of_a_cluster_has_no_plan(tmp_path: Path) -> None:
     """The page names the missing part, and the other pages work."""
-    made = answers([pod("x")], tmp_path)
+    made = page_data([pod("x")], tmp_path)
     with pytest.raises(PodiumError, match="no nodes"):
         made.plan(Form(target="a/x"), NOW)
-    assert "plan not made: the input has no nodes" in Reader(one_of(made, "pod", ("a", "x"))).text
+    assert "plan not made: the input has no nodes" in Reader(object_page_of(made, "pod", ("a", "x"))).text
+
+
+def test_the_documentation_names_the_link_that_reads_again(made: PageData) -> None:
+    page = (ROOT / "docs" / "ui.md").read_text("utf-8")
+    assert ">reload</a>" in overview_of(made)
+    assert "`reload` reads them again" in page

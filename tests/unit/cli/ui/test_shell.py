@@ -9,10 +9,10 @@ from urllib.parse import urlencode
 import pytest
 import structlog
 from tests.support.ui.client import Clock, visiting
-from tests.support.ui.clusters import NOW, Objects, answers, mixed
+from tests.support.ui.clusters import NOW, Objects, mixed, page_data
 
 from podium.cli.ui import planning, threatened
-from podium.cli.ui.answers import Answers
+from podium.cli.ui.page_data import PageData
 from podium.cli.ui.reading import Clock as AnyClock
 from podium.cli.ui.reading import SourceCache
 from podium.cli.ui.shell import FORM_BYTES
@@ -34,14 +34,14 @@ class Tray:
     async def reach(self) -> None:
         """Return without an effect."""
 
-    async def read(self, clock: AnyClock) -> Answers:
+    async def read(self, clock: AnyClock) -> PageData:
         self.reads += 1
         if self.objects is None:
             raise PodiumError("pods of all namespaces cannot be read: missing permission: list pods")
-        made = answers(self.objects, self._folder)
-        return Answers(made.cluster._replace(live=self.live, at=clock()))
+        made = page_data(self.objects, self._folder)
+        return PageData(made.cluster._replace(live=self.live, at=clock()))
 
-    async def add_events(self, answers: Answers, namespace: str) -> None:  # noqa: ARG002 - the signature of Source
+    async def add_events(self, data: PageData, namespace: str) -> None:  # noqa: ARG002 - the signature of Source
         self.heard.append(namespace)
 
 
@@ -228,17 +228,17 @@ async def test_a_reading_continues_when_its_client_has_gone(tmp_path: Path) -> N
     began, may_end = asyncio.Event(), asyncio.Event()
 
     class Slow(Tray):
-        async def read(self, clock: AnyClock) -> Answers:
+        async def read(self, clock: AnyClock) -> PageData:
             began.set()
             await may_end.wait()
             return await super().read(clock)
 
     tray = Slow(tmp_path, mixed(), live=True)
     keeper = SourceCache(tray, Clock())
-    first = asyncio.create_task(keeper.answers())
+    first = asyncio.create_task(keeper.data())
     await began.wait()
     first.cancel()
-    second, third = asyncio.create_task(keeper.answers()), asyncio.create_task(keeper.answers(again=True))
+    second, third = asyncio.create_task(keeper.data()), asyncio.create_task(keeper.data(again=True))
     may_end.set()
     assert await second is await third
     assert first.cancelled()

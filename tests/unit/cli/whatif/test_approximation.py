@@ -1,7 +1,7 @@
 """Plans for the pods of other schedulers are marked, and workloads that wait for Kueue are named."""
 
 import pytest
-from tests.support.whatif.sample import basis
+from tests.support.whatif import basis
 
 from podium.answers.assumptions import approximation_line
 from podium.cli.render.whatif_words import caveats

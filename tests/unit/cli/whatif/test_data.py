@@ -4,8 +4,8 @@ import json
 
 import pytest
 import yaml
+from tests.support import whatif as sample
 from tests.support.render.sample import HOSTILE
-from tests.support.whatif import sample
 
 from podium.answers.whatifreport import WhatIf
 from podium.cli.render.data import as_json, as_text, whatif_document

@@ -8,15 +8,15 @@ from typing import NamedTuple
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from tests.support import whatif as sample
 from tests.support.render.sample import HOSTILE
-from tests.support.whatif import sample
 from tests.unit.cli.render.test_page import Reader
 
 from podium.cli.main import command
 from podium.cli.render import defragment as faces
 from podium.cli.render.text import Layout
 from podium.cli.render.whatif_words import PageOrigin
-from podium.planner.preemption.emptying import (
+from podium.planner.preemption.defragment import (
     Defragmentation,
     DomainMoves,
     Freeing,
@@ -155,7 +155,7 @@ def test_the_table_has_the_moves_of_the_best_domain_and_counts_the_rest() -> Non
     headings = [line for line in written if line.isupper()]
     assert [line for line in headings if line.startswith("MOVES")] == ["MOVES THAT FREE THE DOMAIN: 50 UNITS"]
     for limit in (faces.MOVES, faces.STAYS):
-        assert f"  ... and {50 - limit} more (-o json has all)" in written
+        assert f"  ... and {50 - limit} more (-o wide shows all)" in written
     reader = Reader(faces.defragment_page(found, sample.basis(), MADE))
     assert [tag for tag, _ in reader.tags].count("table") == 4
     assert any("r2: Moves that free the domain: 1 unit" in text for text in reader.texts["h2"])

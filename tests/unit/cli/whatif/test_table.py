@@ -4,8 +4,8 @@ import re
 
 import msgspec
 import pytest
+from tests.support import whatif as sample
 from tests.support.render.sample import HOSTILE
-from tests.support.whatif import sample
 
 from podium.answers.whatifreport import WhatIf
 from podium.cli.commands import whatif
@@ -119,7 +119,7 @@ def test_lists_are_bounded_and_say_so() -> None:
     lines = written(sample.large(500))
     assert len(lines) < 100
     for limit in (whatif.PLACED, whatif.VICTIMS, whatif.SPARED, whatif.NODES):
-        assert f"  ... and {500 - limit} more (-o json has all)" in lines
+        assert f"  ... and {500 - limit} more (-o wide shows all)" in lines
 
 
 @pytest.mark.parametrize("width", [80, 110, 140])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from tools.devcluster.controlplane import gobuild
-from tools.devcluster.controlplane.releases import RELEASES
+from tools.devcluster.controlplane.releases import BUILDABLE
 
 
 @pytest.mark.parametrize(
@@ -37,9 +37,9 @@ def test_new_enough(found: tuple[int, ...] | None, is_enough: bool) -> None:
     assert gobuild.new_enough(found, (1, 26, 0)) is is_enough
 
 
-@pytest.mark.parametrize("minor", RELEASES)
-def test_the_wheel_is_new_enough_for_every_module(minor: str) -> None:
-    """The downloaded toolchain can build every module of this repository."""
+@pytest.mark.parametrize("minor", BUILDABLE)
+def test_a_wheel_is_new_enough_for_every_module(minor: str) -> None:
+    """A downloaded toolchain can build every module of this repository."""
     go_mod = Path(gobuild.__file__).with_name(f"v{minor}") / "go.mod"
     needed = gobuild.required_go(go_mod.read_text(encoding="utf-8"))
-    assert gobuild.new_enough(gobuild.parse_go(gobuild.WHEEL), needed)
+    assert gobuild.new_enough(gobuild.parse_go(gobuild.WHEELS[-1]), needed)

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.autogroups.shapes import (
+from tests.support.autogroups import (
     GROUP_LABEL,
     NAMESPACE,
     Document,

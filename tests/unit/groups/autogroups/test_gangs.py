@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.autogroups.shapes import (
+from tests.support.autogroups import (
     NAMESPACE,
     Document,
     leader,
@@ -22,7 +22,8 @@ from tests.support.autogroups.shapes import (
 )
 
 from podium.api.membership import GroupKey
-from podium.groups.autogroups import LABELS, MOST_GANGS, OWNER_KINDS, Gang, gang_keys, gang_of, opted_in
+from podium.api.podkinds.table import GANG_FORMS
+from podium.groups.autogroups import LABELS, MOST_GANGS, Gang, gang_keys, gang_of, opted_in
 
 JOBSET = "jobset.sigs.k8s.io/jobset-name"
 LWS_NAME, LWS_GROUP = "leaderworkerset.sigs.k8s.io/name", "leaderworkerset.sigs.k8s.io/group-index"
@@ -218,7 +219,7 @@ def _gang(kind: str, name: str, index: int) -> Gang:
     return gang
 
 
-WHOSE = st.tuples(st.sampled_from(sorted(kind for _, kind in OWNER_KINDS)), NAMES, st.integers(0, 120)).map(
+WHOSE = st.tuples(st.sampled_from(sorted(kind for _, kind in GANG_FORMS)), NAMES, st.integers(0, 120)).map(
     lambda whose: whose if whose[0] == "LeaderWorkerSet" else (whose[0], whose[1], 0)
 )
 

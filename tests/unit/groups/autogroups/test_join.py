@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.autogroups.shapes import (
+from tests.support.autogroups import (
     ASKING,
     GROUP_LABEL,
     TREE,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.audit.builders import priority_class
-from tests.support.autogroups.shapes import (
+from tests.support.autogroups import (
     ASKING,
     GROUP_LABEL,
     NAMESPACE,
@@ -27,15 +27,14 @@ from tests.support.steps import steps
 
 from podium.api.core import Pod
 from podium.api.findings import ObjectRef
-from podium.api.foreign import PodOwner
 from podium.api.membership import GroupKey
+from podium.api.podkinds.kind import PodOwner
 from podium.api.reads import READS
 from podium.cluster.state import ClusterState, Readable
 from podium.controllers.actions import ApplyGroup, CreateGroup
 from podium.controllers.autogroups import decide
 from podium.controllers.manager import touched
-from podium.groups.autogroups import MOST_GANGS, gang_of
-from podium.groups.autotrees import owner_keys, root_of
+from podium.groups.autogroups import MOST_GANGS, gang_of, owner_keys, root_of
 
 V1BETA1 = "scheduling.podium.dev/v1beta1"
 ROOT = GroupKey(False, NAMESPACE, "train-jobset", composite=True)

@@ -14,6 +14,7 @@ from tests.support.webhooks import pki
 from podium.errors import PodiumError
 from podium.kube.connection import connect, no_connection
 from podium.kube.discovery import discover
+from podium.webhooks.certificates import Pair
 
 # Whether the kubeconfig trusts the signer, the name, the hours from now; the message.
 CERTIFICATES = {
@@ -40,6 +41,15 @@ CERTIFICATES = {
 }
 
 
+def serving_context(folder: Path, leaf: Pair, authority: Pair) -> ssl.SSLContext:
+    """Return a server's context with a leaf; write the CA that clients trust to ca.crt."""
+    pki.write(folder, leaf)
+    (folder / "ca.crt").write_bytes(authority.certificate)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
+    return context
+
+
 async def failure(fake: Fake, folder: Path, method: str, authority: str = "") -> str:
     """Return the error of a read or a write, which is one line."""
     async with connect(fake.kubeconfig(folder, authority=authority), None) as link:
@@ -58,11 +68,9 @@ async def test_a_certificate_that_is_refused(
 ) -> None:
     trusted, name, hours, words = case
     authority = pki.authority()
-    start, end = (each * pki.HOUR for each in hours)
-    pki.write(tmp_path, pki.leaf(authority, (name,), start=start, end=end))
-    (tmp_path / "ca.crt").write_bytes((authority if trusted else pki.authority()).certificate)
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
+    start, end = (hour * pki.HOUR for hour in hours)
+    leaf = pki.leaf(authority, (name,), start=start, end=end)
+    context = serving_context(tmp_path, leaf, authority if trusted else pki.authority())
     async with serving(Fake(), context) as fake:
         line = await failure(fake, tmp_path, method, str(tmp_path / "ca.crt"))
     assert "server certificate refused: " in line
@@ -72,10 +80,7 @@ async def test_a_certificate_that_is_refused(
 async def test_a_ca_without_key_usage_is_accepted(tmp_path: Path) -> None:
     """Verification is kubectl's; Python 3.13 and newer are stricter by default."""
     authority = pki.sparse()
-    pki.write(tmp_path, pki.sparse(issuer=authority))
-    (tmp_path / "ca.crt").write_bytes(authority.certificate)
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
+    context = serving_context(tmp_path, pki.sparse(issuer=authority), authority)
     async with serving(Fake(), context) as fake:
         kubeconfig = fake.kubeconfig(tmp_path, authority=str(tmp_path / "ca.crt"))
         async with connect(kubeconfig, None) as link:
@@ -89,11 +94,14 @@ async def test_a_server_without_tls(tmp_path: Path, method: str) -> None:
         assert "the port does not serve TLS. Check scheme and port" in await failure(fake, tmp_path, method)
 
 
+CHECK = "Check that the cluster runs and that the kubeconfig's server is right"
+
+
 @pytest.mark.parametrize("method", ["GET", "PATCH"])
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("http://127.0.0.1:1", "connection refused. Check that the cluster runs"),
+        ("http://127.0.0.1:1", f"connection refused. {CHECK}"),
         ("https://podium.invalid", "host name not resolved ("),
     ],
 )

@@ -41,56 +41,40 @@ def _refusal(kubeconfig: str | None = None, context: str | None = None) -> str:
     return message
 
 
-BROKEN: list[tuple[str, str, str]] = [
-    ("malformed YAML", "a: [", "cannot be used as a kubeconfig: "),
-    ("no mapping", "hello", "cannot be used as a kubeconfig: malformed"),
-    ("empty", "", "cannot be used as a kubeconfig: malformed"),
-    ("nothing in it", "{}", "cannot be used as a kubeconfig: "),
-    (
-        "an unknown current context",
-        json.dumps(_config() | {"current-context": "x"}),
-        "Expected object with name x",
-    ),
-    ("no current context", json.dumps(_config() | {"current-context": ""}), "Expected object with name"),
-    ("an unknown cluster", json.dumps(_config() | {"clusters": []}), "Expected object with name c"),
-    (
-        "a certificate that is none",
-        json.dumps(_config(HTTPS, cluster={"certificate-authority-data": base64.b64encode(b"x").decode()})),
-        "context c: certificates: ",
-    ),
-    (
-        "a certificate file that does not exist",
-        json.dumps(_config(HTTPS, cluster={"certificate-authority": "nowhere"})),
+NO_CERTIFICATE = {"certificate-authority-data": base64.b64encode(b"x").decode()}
+
+
+def _plugin(command: str, *args: str) -> dict[str, Any]:
+    """Return a user whose credential comes from a command."""
+    return {"exec": {"apiVersion": EXEC, "command": command, "args": list(args)}}
+
+
+BROKEN: dict[str, tuple[str | dict[str, Any], str]] = {
+    "malformed YAML": ("a: [", "cannot be used as a kubeconfig: "),
+    "no mapping": ("hello", "cannot be used as a kubeconfig: malformed"),
+    "empty": ("", "cannot be used as a kubeconfig: malformed"),
+    "nothing in it": ("{}", "cannot be used as a kubeconfig: "),
+    "an unknown current context": (_config() | {"current-context": "x"}, "Expected object with name x"),
+    "no current context": (_config() | {"current-context": ""}, "Expected object with name"),
+    "an unknown cluster": (_config() | {"clusters": []}, "Expected object with name c"),
+    "a certificate that is none": (_config(HTTPS, cluster=NO_CERTIFICATE), "context c: certificates: "),
+    "a certificate file that does not exist": (
+        _config(HTTPS, cluster={"certificate-authority": "nowhere"}),
         "nowhere",
     ),
-    (
-        "a credential plugin that does not exist",
-        json.dumps(_config(user={"exec": {"apiVersion": EXEC, "command": "nowhere"}})),
-        "nowhere",
-    ),
-    (
-        "a credential plugin that fails at length",
-        json.dumps(
-            _config(
-                user={
-                    "exec": {
-                        "apiVersion": EXEC,
-                        "command": "sh",
-                        "args": ["-c", "echo log in; echo first; exit 7"],
-                    }
-                }
-            )
-        ),
+    "a credential plugin that does not exist": (_config(user=_plugin("nowhere")), "nowhere"),
+    "a credential plugin that fails at length": (
+        _config(user=_plugin("sh", "-c", "echo log in; echo first; exit 7")),
         "exec: process returned 7",
     ),
-    ("a server that is no address", json.dumps(_config("127.0.0.1:1")), "127.0.0.1:1: not a URL. "),
-]
+    "a server that is no address": (_config("127.0.0.1:1"), "127.0.0.1:1: not a URL. "),
+}
 
 
-@pytest.mark.parametrize(("text", "message"), [case[1:] for case in BROKEN], ids=[case[0] for case in BROKEN])
-def test_a_broken_kubeconfig_is_named(tmp_path: Path, text: str, message: str) -> None:
+@pytest.mark.parametrize(("content", "message"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_kubeconfig_is_named(tmp_path: Path, content: str | dict[str, Any], message: str) -> None:
     path = tmp_path / "kubeconfig"
-    path.write_text(text)
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
     assert message in _refusal(kubeconfig=str(path))
 
 
@@ -126,12 +110,11 @@ def test_in_a_pod_without_a_service_account(monkeypatch: pytest.MonkeyPatch, tmp
 
 def _contexts(**namespaces: str) -> dict[str, Any]:
     """Write a kubeconfig with contexts in namespaces, the first the current one, and a login that fails."""
-    login = {"exec": {"apiVersion": EXEC, "command": "nowhere"}}
     contexts = [
-        {"name": name, "context": {"cluster": "c", "user": "me", **({"namespace": each} if each else {})}}
-        for name, each in namespaces.items()
+        {"name": name, "context": {"cluster": "c", "user": "me", **({"namespace": value} if value else {})}}
+        for name, value in namespaces.items()
     ]
-    return _config(user=login) | {"contexts": contexts, "current-context": contexts[0]["name"]}
+    return _config(user=_plugin("nowhere")) | {"contexts": contexts, "current-context": contexts[0]["name"]}
 
 
 NAMESPACES: dict[str, tuple[list[dict[str, Any]], str | None, str]] = {
@@ -195,18 +178,10 @@ async def test_a_context_without_credentials_is_anonymous(tmp_path: Path) -> Non
 
 
 async def test_a_credential_plugin_gives_the_token(tmp_path: Path) -> None:
-    credential = {
-        "apiVersion": EXEC,
-        "kind": "ExecCredential",
-        "status": {"token": "secret"},
-    }
-    plugin = {
-        "apiVersion": EXEC,
-        "command": "echo",
-        "args": [json.dumps(credential)],
-    }
+    credential = {"apiVersion": EXEC, "kind": "ExecCredential", "status": {"token": "secret"}}
+    plugin = _plugin("echo", json.dumps(credential))
     async with serving(Fake()) as fake:
-        (tmp_path / "k").write_text(json.dumps(_config(fake.url, user={"exec": plugin})))
+        (tmp_path / "k").write_text(json.dumps(_config(fake.url, user=plugin)))
         loaded = await asyncio.to_thread(load_live, KubeOptions(kubeconfig=str(tmp_path / "k")))
     assert loaded.server == "v1.37.0"
 

@@ -14,12 +14,12 @@ from podium.api.core import Pod
 from podium.api.reads import FOLLOWED, Read, Reads
 from podium.api.schedulable import SCHEDULING_READS
 from podium.cluster.state import ClusterState, Readable
-from podium.controllers.keep import transform as for_controller
+from podium.controllers.transform import transform as for_controller
 from podium.kube.connection import LONGEST_LINE
 from podium.kube.discovery import Served
 from podium.kube.reading import Keep
 from podium.kube.reflector import Reflector, whole
-from podium.schedulerplugin.live.keep import transform as for_scheduler
+from podium.schedulerplugin.live.transforms import transform as for_scheduler
 
 KEY = ("evil", "x")
 NEXT = json.dumps(pod("next", 9)).encode()
@@ -33,7 +33,7 @@ class Scene:
         self.logged: list[dict[str, Any]] = []
         read: Read = reads["v1", "Pod"]
         served = Served("v1", "Pod", read, "pods", namespaced=True)
-        self.follower = Reflector(served, self.state, self._log_event, transform=keep)
+        self.reflector = Reflector(served, self.state, self._log_event, transform=keep)
 
     def _log_event(self, what: str, fields: dict[str, Any]) -> None:
         assert what == "object not decodable"
@@ -41,29 +41,29 @@ class Scene:
 
     def stream(self, *pods: bytes) -> None:
         """List pods by a watch that continues."""
-        self.follower.stream_query()
+        self.reflector.stream_query()
         for each in pods:
-            self.follower.take_line(_added(each))
-        self.follower.take_line(bookmark(20, ends_list=True))
+            self.reflector.take_line(_added(each))
+        self.reflector.take_line(bookmark(20, ends_list=True))
 
     def watch(self, *pods: bytes) -> None:
         """Send them after a list without them."""
         self.stream()
-        self.follower.version = 1
-        self.follower.watch_query()
+        self.reflector.version = 1
+        self.reflector.watch_query()
         for each in pods:
-            self.follower.take_line(_added(each))
+            self.reflector.take_line(_added(each))
 
     def page(self, *pods: bytes) -> None:
         """List them in one page."""
-        self.follower.list_query()
+        self.reflector.list_query()
         marks = {f"m{number}": each.decode("utf-8", "surrogateescape") for number, each in enumerate(pods)}
         body = {
             "kind": "PodList",
             "metadata": {"resourceVersion": "20"},
             "items": [f"@{each}" for each in marks],
         }
-        assert not self.follower.take_page(text(body, **marks))
+        assert not self.reflector.take_page(text(body, **marks))
 
 
 def _added(pod: bytes) -> bytes:
@@ -95,14 +95,14 @@ def test_one_object_is_seen_or_counted_and_the_next_one_read(case: Case, way: st
     found = scene.state.pods.get(KEY)
     if case.decodable:
         assert found is not None
-        assert (scene.follower.undecodable, scene.logged) == ({}, [])
+        assert (scene.reflector.undecodable, scene.logged) == ({}, [])
         assert process == "controller" or _kept(found) == ("n1", {"cpu": "1", "nvidia.com/gpu": "1"})
         return
     # The controller reads fewer fields, and an unread field cannot be wrong.
-    if process == "controller" and not scene.follower.undecodable:
+    if process == "controller" and not scene.reflector.undecodable:
         assert found is not None
         return
-    assert list(scene.follower.undecodable) == [KEY]
+    assert list(scene.reflector.undecodable) == [KEY]
     assert [(logged["namespace"], logged["name"]) for logged in scene.logged] == [KEY]
     if process == "controller":
         # The controller keeps neither nodes nor amounts.
@@ -129,17 +129,17 @@ def test_an_undecodable_field_keeps_its_known_value(case: Case, again: str) -> N
     del pending["spec"]["nodeName"]
     scene.stream(json.dumps({**pending, "spec": {**pending["spec"], "priority": 5}}).encode())
     if again == "watch":
-        scene.follower.version = 3
-        scene.follower.watch_query()
-        scene.follower.take_line(_added(case.text))
+        scene.reflector.version = 3
+        scene.reflector.watch_query()
+        scene.reflector.take_line(_added(case.text))
     else:
-        scene.follower.expire()
+        scene.reflector.expire()
         WAYS[again](scene, case.text)
     found = scene.state.pods[KEY]
     node = case.kept[0] if case.kept is not None else None
     assert found.spec.nodeName == node
     assert _kept(found)[1] == {"cpu": "1", "nvidia.com/gpu": "1"}
-    assert list(scene.follower.undecodable) == [KEY]
+    assert list(scene.reflector.undecodable) == [KEY]
     if "priority" in case.id:
         assert found.spec.priority == 5
 
@@ -149,39 +149,47 @@ def test_it_is_counted_while_it_is_there_and_named_once() -> None:
     scene = Scene()
     broken = json.dumps(pod("x", 7, spec={"priority": "high"})).encode()
     scene.stream(broken, broken)
-    assert (len(scene.follower.undecodable), scene.follower.undecodable_reads, len(scene.logged)) == (1, 2, 1)
-    scene.follower.watch_query()
-    scene.follower.take_line(_added(json.dumps(pod("x", 21)).encode()))
-    assert not scene.follower.undecodable
-    scene.follower.take_line(_added(json.dumps(pod("x", 22, spec={"priority": "high"})).encode()))
-    assert (len(scene.follower.undecodable), scene.follower.undecodable_reads, len(scene.logged)) == (1, 3, 1)
-    scene.follower.take_line(event("DELETED", pod("x", 23, spec={"priority": "high"})))
-    assert (scene.follower.undecodable, dict(scene.state.pods)) == ({}, {})
-    scene.follower.take_line(_added(json.dumps(pod("x", 24, spec={"priority": "high"})).encode()))
+    assert (len(scene.reflector.undecodable), scene.reflector.undecodable_reads, len(scene.logged)) == (
+        1,
+        2,
+        1,
+    )
+    scene.reflector.watch_query()
+    scene.reflector.take_line(_added(json.dumps(pod("x", 21)).encode()))
+    assert not scene.reflector.undecodable
+    scene.reflector.take_line(_added(json.dumps(pod("x", 22, spec={"priority": "high"})).encode()))
+    assert (len(scene.reflector.undecodable), scene.reflector.undecodable_reads, len(scene.logged)) == (
+        1,
+        3,
+        1,
+    )
+    scene.reflector.take_line(event("DELETED", pod("x", 23, spec={"priority": "high"})))
+    assert (scene.reflector.undecodable, dict(scene.state.pods)) == ({}, {})
+    scene.reflector.take_line(_added(json.dumps(pod("x", 24, spec={"priority": "high"})).encode()))
     assert len(scene.logged) == 2
 
 
 def test_one_that_vanished_between_two_lists_is_counted_no_more() -> None:
     scene = Scene()
     scene.stream(json.dumps(pod("x", 7, spec={"priority": "high"})).encode())
-    scene.follower.expire()
+    scene.reflector.expire()
     scene.stream(NEXT)
-    assert (scene.follower.undecodable, set(scene.state.pods)) == ({}, {("evil", "next")})
+    assert (scene.reflector.undecodable, set(scene.state.pods)) == ({}, {("evil", "next")})
 
 
 def test_a_line_past_the_bound_keeps_what_was_known() -> None:
     """The line is truncated; metadata come before all fields that can be this long."""
     scene = Scene()
     scene.stream(json.dumps(pod("x", 7)).encode())
-    scene.follower.watch_query()
+    scene.reflector.watch_query()
     line = _added(json.dumps(pod("x", 21, spec={"a": "x" * LONGEST_LINE})).encode())
-    scene.follower.take_line(line[:LONGEST_LINE])
-    assert scene.follower.version == 21
+    scene.reflector.take_line(line[:LONGEST_LINE])
+    assert scene.reflector.version == 21
     assert scene.state.pods[KEY].metadata.resourceVersion == "7"
     assert [logged["error"] for logged in scene.logged] == ["more than 16 MiB of JSON"]
     gone = event("DELETED", pod("x", 22, spec={"a": "x" * LONGEST_LINE}))
-    scene.follower.take_line(gone[:LONGEST_LINE])
-    assert (dict(scene.state.pods), scene.follower.undecodable) == ({}, {})
+    scene.reflector.take_line(gone[:LONGEST_LINE])
+    assert (dict(scene.state.pods), scene.reflector.undecodable) == ({}, {})
 
 
 def test_a_transform_that_fails_puts_one_object_in_doubt() -> None:

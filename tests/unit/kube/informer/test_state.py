@@ -9,11 +9,11 @@ from hypothesis import given
 
 from podium.api.core import Namespace, Node, Pod, PodDisruptionBudget, PodSpec, PriorityClass, SchedulingGroup
 from podium.api.findings import ObjectRef
-from podium.api.foreign import KueueWorkload, PodOwner
-from podium.api.foreigngroups import ForeignGroup
+from podium.api.foreigngroups import ForeignGroup, KueueWorkload
 from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, PODIUM_GROUP, DisruptionMode, PodGroup, Workload
 from podium.api.membership import GroupKey, membership
 from podium.api.meta import ObjectMeta
+from podium.api.podkinds.kind import PodOwner
 from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.api.storage import (
     CSIDriver,

@@ -3,13 +3,15 @@
 from collections.abc import Callable
 from datetime import timedelta
 from typing import NamedTuple
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, generate_latest
 from tests.support.doctor import scene
 from tests.support.doctor.scene import INSTALLATION, NOW, Scene, group, leaf, listed, webhook, well
-from tests.support.rollout.objects import (
+from tests.support.rollout import (
     POD,
     REFUSED,
     SET,
@@ -22,12 +24,14 @@ from tests.support.rollout.objects import (
     waiting,
 )
 
+from podium.kube.connection import RawResponse
 from podium.kube.reading import NamedUndecodable
 from podium.ops.doctor import facts as doctor
-from podium.ops.doctor import neighbours, registration, rights
+from podium.ops.doctor import gather, neighbours, registration, rights
 from podium.ops.doctor.check import CheckLevel, DoctorCheck
 from podium.ops.doctor.diagnosis import diagnose
 from podium.ops.doctor.facts import Clock, CreateDryRun, Probe, Right, UnreadDocument
+from podium.runtime.metrics import Statistics, read_cluster
 
 OK, NOTE, WARNING, PROBLEM = CheckLevel.OK, CheckLevel.NOTE, CheckLevel.WARNING, CheckLevel.PROBLEM
 FORBIDDEN = UnreadDocument(403, 'User "reader" cannot list this')
@@ -319,6 +323,14 @@ CASES = [
         "newer than the newest",
         "upgrade podium",
     ),
+    Case(
+        "a server of a minor that is known from a beta",
+        _replaced(version="v1.38.0"),
+        "server-version",
+        NOTE,
+        "knows Kubernetes 1.38 (beta) from 1.38.0-beta.0",
+        "upgrade podium",
+    ),
     Case("no version", _replaced(version="edge"), "server-version", NOTE, "version edge is not", "1.32 for"),
     Case(
         "our clock is fast",
@@ -342,7 +354,7 @@ CASES = [
         "workload-api",
         NOTE,
         "not served natively",
-        "label",
+        "--runtime-config=scheduling.k8s.io/v1beta1=true",
     ),
     Case(
         "another version of the API",
@@ -1143,3 +1155,16 @@ def test_a_webhook_that_fails_closed_on_podiums_pods_is_a_problem(
     made = well()
     made.items(doctor.VALIDATING).append(webhook("gate", **changes))
     assert [each.configuration for each in neighbours.in_our_way(made.facts())] == ["gate"] * reviewed
+
+
+def test_the_ages_of_caches_are_read_from_what_a_process_serves() -> None:
+    """The metrics are those of a process, written by prometheus-client, which the doctor does without."""
+    statistics = mock.Mock(spec=Statistics, observer_errors=0, longest_callback=0.0)
+    statistics.ages.return_value = {"pods": 1.5, "podgroups.scheduling.k8s.io": 0.25}
+    for numbers in (statistics.undecodable, statistics.undecodable_reads):
+        numbers.return_value = {}
+    registry = CollectorRegistry()
+    read_cluster(registry, statistics)
+    metrics = generate_latest(registry)
+    assert gather._ages(RawResponse(200, {}, metrics)) == statistics.ages()
+    assert gather._ages(RawResponse(503, {}, metrics)) == {}

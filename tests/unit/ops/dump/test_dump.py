@@ -19,7 +19,7 @@ import yaml
 from aiohttp import web
 from click.testing import CliRunner, Result
 from tests.support.connection.fake import Answer, Fake, page, serving, status
-from tests.support.dump.compare import AUDIT_SCHEMA, anonymous
+from tests.support.dump import AUDIT_SCHEMA, anonymous
 
 from podium.api.events import EVENT_READS
 from podium.api.findings import group_of
@@ -30,7 +30,7 @@ from podium.cli.commands.dump import command as dump
 from podium.cli.kubeoptions import KubeOptions
 from podium.cli.live import read_live
 from podium.errors import PodiumError
-from podium.ops.dump import MOST_EVENTS, DumpRecorder, write
+from podium.ops.dump import MOST_EVENTS, DumpRecorder, lines, write
 from podium.ops.share import pseudonyms
 from podium.ops.sharedfields import TELLING
 
@@ -83,7 +83,7 @@ async def _reports(fake: Fake, folder: Path, *scope: str, flags: tuple[str, ...]
     config = fake.kubeconfig(folder)
     live = await _run(audit, "--kubeconfig", config, *scope, "-o", "json")
     path = folder / "dump.json.gz"
-    done = await _run(dump, "--kubeconfig", config, *scope, "-o", path, *flags)
+    done = await _run(dump, "--kubeconfig", config, *scope, "--output-file", path, *flags)
     assert (done.exit_code, done.stdout) == (0, "")
     offline = await _run(audit, "-f", path, "-o", "json")
     assert live.exit_code == offline.exit_code
@@ -124,7 +124,7 @@ async def test_with_pseudonyms_the_audit_is_the_same_up_to_names(fake: Fake, tmp
 async def test_with_pseudonyms_no_name_of_the_cluster_is_in_the_file(fake: Fake, tmp_path: Path) -> None:
     """Names of objects, namespaces, classes and nodes are replaced, and the values that refer to them."""
     path = tmp_path / "d.json"
-    await _run(dump, "--kubeconfig", fake.kubeconfig(tmp_path), "-A", "-o", path, "--pseudonyms")
+    await _run(dump, "--kubeconfig", fake.kubeconfig(tmp_path), "-A", "--output-file", path, "--pseudonyms")
     text = path.read_text()
     names = {
         name
@@ -143,7 +143,13 @@ async def test_two_dumps_have_no_pseudonym_in_common(fake: Fake, tmp_path: Path)
     texts = []
     for name in ("a.json", "b.json"):
         await _run(
-            dump, "--kubeconfig", fake.kubeconfig(tmp_path), "-A", "-o", tmp_path / name, "--pseudonyms"
+            dump,
+            "--kubeconfig",
+            fake.kubeconfig(tmp_path),
+            "-A",
+            "--output-file",
+            tmp_path / name,
+            "--pseudonyms",
         )
         texts.append(json.loads((tmp_path / name).read_text()))
     first, second = ({item["metadata"]["name"] for item in text["items"][1]["items"]} for text in texts)
@@ -159,7 +165,7 @@ async def test_the_file_is_a_list_of_typed_lists(fake: Fake, tmp_path: Path) -> 
 
     fake.answers["/apis/batch/v1/jobs"] = empty
     path = tmp_path / "d.json"
-    done = await _run(dump, "--kubeconfig", fake.kubeconfig(tmp_path), "-A", "-o", path)
+    done = await _run(dump, "--kubeconfig", fake.kubeconfig(tmp_path), "-A", "--output-file", path)
     whole = json.loads(path.read_text())
     assert (whole["apiVersion"], whole["kind"]) == ("v1", "List")
     info, *lists = whole["items"]
@@ -206,7 +212,7 @@ async def test_a_dump_says_its_namespace_by_its_pseudonym(fake: Fake, tmp_path: 
     fake.answers["/apis/batch/v1/namespaces/team-vision/jobs"] = refuse
     recorder, info = await _record(fake, tmp_path)
     rename = pseudonyms(b"key")
-    write(tmp_path / "d.json", recorder, info, rename)
+    write(tmp_path / "d.json", lines(recorder, info, rename))
     text = (tmp_path / "d.json").read_text()
     assert "team-vision" not in text
     header = json.loads(text)["items"][0]
@@ -220,7 +226,7 @@ async def test_the_file_is_its_owners_alone_and_the_same_each_time(fake: Fake, t
     folder = tmp_path / "out"
     folder.mkdir()
     for name in ("a.json.gz", "b.json.gz", "c.json"):
-        write(folder / name, recorder, info, None)
+        write(folder / name, lines(recorder, info, None))
     assert sorted(each.name for each in folder.iterdir()) == ["a.json.gz", "b.json.gz", "c.json"]
     assert {stat.S_IMODE(each.stat().st_mode) for each in folder.iterdir()} == {0o600}
     packed = (folder / "a.json.gz").read_bytes()
@@ -240,7 +246,7 @@ async def test_a_dump_that_fails_leaves_the_old_file(fake: Fake, tmp_path: Path)
         raise RuntimeError(name)
 
     with pytest.raises(RuntimeError):
-        write(path, recorder, info, fail)
+        write(path, lines(recorder, info, fail))
     assert path.read_text() == "old"
     assert [each.name for each in folder.iterdir()] == ["d.json"]
 
@@ -249,7 +255,7 @@ async def test_a_folder_that_is_not_there(fake: Fake, tmp_path: Path) -> None:
     recorder, info = await _record(fake, tmp_path)
     path = tmp_path / "missing" / "d.json"
     with pytest.raises(PodiumError) as refused:
-        write(path, recorder, info, None)
+        write(path, lines(recorder, info, None))
     assert str(refused.value) == f"{path}: write failed: No such file or directory"
 
 
@@ -259,7 +265,7 @@ async def test_reading_that_fails_writes_nothing(fake: Fake, tmp_path: Path) -> 
 
     fake.answers["/api/v1/nodes"] = refuse
     path = tmp_path / "d.json"
-    done = await _run(dump, "--kubeconfig", fake.kubeconfig(tmp_path), "-A", "-o", path)
+    done = await _run(dump, "--kubeconfig", fake.kubeconfig(tmp_path), "-A", "--output-file", path)
     assert isinstance(done.exception, PodiumError)
     assert not path.exists()
 
@@ -269,9 +275,9 @@ async def test_a_pipe_is_written_to_and_stays_a_pipe(fake: Fake, tmp_path: Path)
     recorder, info = await _record(fake, tmp_path)
     pipe, plain = tmp_path / "pipe", tmp_path / "plain.json"
     os.mkfifo(pipe)
-    write(plain, recorder, info, None)
+    write(plain, lines(recorder, info, None))
     read, _ = await asyncio.gather(
-        asyncio.to_thread(pipe.read_bytes), asyncio.to_thread(write, pipe, recorder, info, None)
+        asyncio.to_thread(pipe.read_bytes), asyncio.to_thread(write, pipe, lines(recorder, info, None))
     )
     assert read == plain.read_bytes()
     assert pipe.is_fifo()
@@ -281,10 +287,12 @@ def _contents(folder: Path) -> list[str]:
     return [each.name for each in folder.iterdir()]
 
 
-async def test_dash_is_standard_output(fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`podium dump -o - | podium audit -f -`: stdout has the dump only, and there is no file called -."""
+async def test_without_a_file_it_is_standard_output(
+    fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`podium dump | podium audit -f -`: stdout has the dump only, and no file is written."""
     monkeypatch.chdir(tmp_path)
-    done = await _run(dump, "--kubeconfig", fake.kubeconfig(tmp_path), "-A", "-o", "-")
+    done = await _run(dump, "--kubeconfig", fake.kubeconfig(tmp_path), "-A")
     assert done.exit_code == 0
     assert json.loads(done.stdout)["kind"] == "List"
     assert _contents(tmp_path) == ["kubeconfig"]
@@ -343,7 +351,9 @@ def with_past(fake: Fake) -> Fake:
 
 async def _dumped(fake: Fake, folder: Path, *arguments: str) -> tuple[Any, Result]:
     path = folder / "past.json"
-    done = await _run(dump, "--kubeconfig", fake.kubeconfig(folder), "-o", path, "--events", *arguments)
+    done = await _run(
+        dump, "--kubeconfig", fake.kubeconfig(folder), "--output-file", path, "--events", *arguments
+    )
     return json.loads(path.read_text())["items"], done
 
 
@@ -379,6 +389,6 @@ async def test_of_many_events_the_newest_are_kept(with_past: Fake, tmp_path: Pat
 
 
 async def test_events_are_not_selected_by_labels(fake: Fake, tmp_path: Path) -> None:
-    done = await _run(dump, "-l", "a=b", "--events", "-o", tmp_path / "d.json")
+    done = await _run(dump, "-l", "a=b", "--events", "--output-file", tmp_path / "d.json")
     assert (done.exit_code, fake.requests) == (2, [])
     assert "--events excludes -l" in done.stderr

@@ -13,6 +13,9 @@ from podium.api.events import PAST_READS, Event
 from podium.api.foreigngroups import FOREIGN_KINDS
 from podium.api.groups import GROUP_LABEL
 from podium.api.meta import Condition, ObjectMeta, OwnerReference
+from podium.api.podkinds.kind import OwnerKind
+from podium.api.podkinds.table import KINDS
+from podium.api.podkinds.workloads import TEMPLATE_HASH
 from podium.api.reads import READS
 from podium.api.records import Owner, Party, PreemptionRecord, RecordedPlan
 from podium.api.schedulable import SCHEDULING_READS, Schedulable, SchedulableNode, SchedulableStatus
@@ -61,11 +64,18 @@ def test_every_text_of_every_read_is_judged(found: type, field: str) -> None:
     assert special or sum(judged) == 1
 
 
+def _labels_of(kind: OwnerKind) -> set[str]:
+    """Return the labels by which the groups and owners of a kind's pods are found."""
+    groups = {key for label in kind.groups for key in (label.key, label.role, label.needed, label.number)}
+    return (groups | ({kind.owner.key} if kind.owner is not None else set())) - {""}
+
+
 def test_every_key_that_groups_are_inferred_by_is_kept() -> None:
     """Otherwise the audit of a dump would find fewer groups than the audit of the cluster."""
     keys = {value for name, value in vars(inferred).items() if name.isupper() and isinstance(value, str)}
     # Kueue's queue decides whether an object waits, and only objects of manifests have it.
-    keys -= {inferred.KUEUE_ROLE_HASH, inferred.TEMPLATE_HASH, inferred.KUEUE_QUEUE}
+    keys -= {inferred.KUEUE_ROLE_HASH, TEMPLATE_HASH, inferred.KUEUE_QUEUE}
+    keys |= {label for kind in KINDS for label in _labels_of(kind)}
     foreign = {key for each in FOREIGN_KINDS for key in each.keys}
     assert keys | foreign | {GROUP_LABEL} == NAMING_KEYS
 

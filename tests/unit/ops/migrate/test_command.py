@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.support.migrate.scene import NATIVE, PODIUM, Object, group, job, pod, reference, workload
+from tests.support.migrate import NATIVE, PODIUM, Object, group, job, pod, reference, workload
 
 from podium.cli.commands.migrate import command
 from podium.documents.yamldoc import load_all

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.support.migrate.scene import (
+from tests.support.migrate import (
     NATIVE,
     PODIUM,
     Object,
@@ -73,6 +73,19 @@ CASES: dict[str, tuple[list[Object], str, dict[str, tuple[MigrationState, list[s
         [group(), group(version=PODIUM)],
         PODIUM,
         {"PodGroup train": (MigrationState.COPIED, [])},
+    ),
+    "its copy is there, with the policy that the server wrote": (
+        [group(version=PODIUM), different_of(group(version=NATIVE), "preemptionPolicy", "Never")],
+        NATIVE,
+        {"PodGroup train": (MigrationState.COPIED, [])},
+    ),
+    "its name has a group of another policy": (
+        [
+            different_of(group(version=PODIUM), "preemptionPolicy", "Never"),
+            different_of(group(version=NATIVE), "preemptionPolicy", "PreemptLowerPriority"),
+        ],
+        NATIVE,
+        {"PodGroup train": (MigrationState.STAYS, [])},
     ),
     "its copy is there, and it is in use": (
         [group(), group(version=PODIUM), pod()],

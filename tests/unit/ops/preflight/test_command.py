@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.support.preflight.scene import NEW_VERSION, group, pod
+from tests.support.preflight import NEW_VERSION, group, pod
 
 from podium.cli.commands.preflight import command
 from podium.documents.clusterinfo import ClusterInfo

@@ -3,7 +3,19 @@
 import json
 
 import pytest
-from tests.support.preflight.scene import NEW_VERSION, OLD_VERSION, Object, group, planned, pod, workload
+from tests.support.preflight import (
+    NEW_VERSION,
+    OLD_VERSION,
+    Object,
+    budget,
+    composite,
+    group,
+    node,
+    planned,
+    pod,
+    spread,
+    workload,
+)
 
 from podium.answers.audits.report import Blocked
 from podium.ops.preflight import When
@@ -22,6 +34,22 @@ OLDEST: Object = {
 MANIFEST: Object = {**OLDEST, "metadata": {"name": "old", "namespace": "team-a"}}
 
 # The stored objects, the two minors, and the rules whose findings come with the upgrade.
+TREE: Object = {
+    **workload("a", version=NEW_VERSION),
+    "spec": {
+        "compositePodGroupTemplates": [
+            {
+                "name": "root",
+                "schedulingPolicy": {"gang": {"minGroupCount": 1}},
+                "podGroupTemplates": [{"name": "leaf", "schedulingPolicy": {"basic": {}}}],
+            }
+        ]
+    },
+}
+IN_RACK = {"topology": [{"key": "rack"}]}
+BELOW = {"parentCompositePodGroupName": "root"}
+FLAGS_OF_1_36 = ["remove scheduling.k8s.io/v1alpha2", "remove unknown gates"]
+
 BROUGHT: dict[str, tuple[list[Object], str, str, list[str]]] = {
     "v1alpha2 goes with 1.37": ([group()], "1.36", "1.37", ["v1alpha2-removed"]),
     "v1alpha2 is gone already": ([group()], "1.37", "1.38", []),
@@ -37,14 +65,56 @@ BROUGHT: dict[str, tuple[list[Object], str, str, list[str]]] = {
         "1.37",
         ["template-priorities-differ"],
     ),
-    "1.38 refuses new pods of a group that goes": (
-        [LEAVING, pod()],
+    "1.38 refuses to create a basic group of mode all": (
+        [group(version=NEW_VERSION, schedulingPolicy={"basic": {}})],
         "1.37",
         "1.38",
-        ["group-terminating"],
+        ["basic-with-group-disruption"],
+    ),
+    "1.38 refuses a basic child of a gang": ([TREE], "1.37", "1.38", ["composite-child-policy"]),
+    "1.38 takes new pods of a group that goes": ([LEAVING, pod()], "1.37", "1.38", []),
+    "1.38 counts the pods of an empty selector": (
+        [budget({}), spread("web", {}), budget({"matchLabels": {"a": "b"}}, "some"), spread("other", None)],
+        "1.37",
+        "1.38",
+        ["spread-selects-all", "budget-selects-all"],
+    ),
+    "1.37 counts none of them": ([budget({}), spread("web", {})], "1.36", "1.37", []),
+    "1.38 has no domain without a name": (
+        [node("n", {"rack": ""}), group(version=NEW_VERSION, schedulingConstraints=IN_RACK)],
+        "1.37",
+        "1.38",
+        ["topology-key-missing", "topology-value-empty"],
     ),
     "what is missing is missing today": ([pod()], "1.36", "1.37", []),
 }
+
+
+TREE_OF_GROUPS: list[Object] = [
+    composite("root", schedulingPolicy={"gang": {"minGroupCount": 1}}),
+    group(
+        "leaf", version=NEW_VERSION, schedulingPolicy={"basic": {}}, disruptionMode={"single": {}}, **BELOW
+    ),
+    pod(of="leaf"),
+]
+
+
+def test_a_tree_of_unlike_groups_stops() -> None:
+    """kube-scheduler 1.38 compares the groups of a tree with their parents, and 1.37 does not."""
+    report = planned(*TREE_OF_GROUPS, current="1.37", target="1.38").report
+    assert [each.rule for each in report.findings] == ["composite-groups-unlike"]
+    assert [(str(each.object), each.has.pods) for each in report.stopped] == [("PodGroup team-a/leaf", 1)]
+    podium = pod(of="leaf")
+    podium["spec"]["schedulerName"] = "podium-scheduler"
+    report = planned(*TREE_OF_GROUPS[:2], podium, current="1.37", target="1.38").report
+    assert report.stopped == []
+
+
+def test_a_tree_of_two_priorities_stops_today() -> None:
+    """1.37 compares the pods with the root, so the upgrade changes nothing."""
+    tree = [composite("root", priority=5), *TREE_OF_GROUPS[1:]]
+    assert planned(*tree, current="1.37", target="1.38").report.stopped == []
+    assert [each.object.name for each in planned(*tree).report.stopped] == ["leaf"]
 
 
 @pytest.mark.parametrize("name", BROUGHT)
@@ -74,10 +144,11 @@ def test_a_group_blocked_today_is_no_upgrade_problem() -> None:
     assert planned(basic, *split, current="1.37", target="1.38").report.stopped == []
 
 
-def test_an_upgrade_without_consequences_has_no_steps() -> None:
+def test_an_upgrade_without_consequences_has_only_flags_to_change() -> None:
     """The report is empty, and no file is written."""
     report, manifests = planned(group(version=NEW_VERSION), pod())
-    assert (report.findings, report.stopped, report.remade, report.steps) == ([], [], [], [])
+    assert (report.findings, report.stopped, report.remade) == ([], [], [])
+    assert [step.what.partition(" from")[0] for step in report.steps] == FLAGS_OF_1_36
     assert not report.breaks
     assert manifests == {}
 
@@ -128,7 +199,9 @@ def test_a_controller_recreates_its_groups() -> None:
         "Job team-a/train creates it again; before the upgrade: "
         "kubectl delete podgroup.scheduling.k8s.io train -n team-a --wait=false"
     )
-    assert [(each.when, each.what) for each in report.steps] == [
+    flagged = ("--feature-gates", "--runtime-config")
+    steps = [step for step in report.steps if not any(flag in step.what for flag in flagged)]
+    assert [(each.when, each.what) for each in steps] == [
         (
             When.BEFORE,
             (
@@ -236,6 +309,7 @@ def test_the_steps_of_a_cluster_are_in_order() -> None:
         (When.BEFORE, "in out/new, and while the pods are stopped: kubectl delete podgroup"),
         (When.BEFORE, "delete all 2 objects of scheduling.k8s.io/v1alpha2"),
         (When.UPGRADE, "upgrade the control plane to 1.37; it has to serve scheduling.k8s.io/v1beta1"),
+        *((When.UPGRADE, words) for words in FLAGS_OF_1_36),
         (When.AFTER, "recreate the objects"),
         (When.AFTER, "restart the stopped workloads: Job team-a/train"),
     ]
@@ -260,6 +334,52 @@ def test_a_folder_is_quoted_in_commands() -> None:
     """The commands can be pasted for any name of the folder."""
     steps = planned(group(), folder="my out").report.steps
     assert "kubectl create -f 'my out'/new" in [line for each in steps for line in each.commands]
+
+
+@pytest.mark.parametrize(
+    ("current", "target", "gates"),
+    [
+        ("1.36", "1.37", {"GangScheduling"}),
+        ("1.37", "1.38", {"PodGroupPreemptionPolicy"}),
+        ("1.36", "1.38", {"GangScheduling", "PodGroupPreemptionPolicy"}),
+    ],
+)
+def test_gates_that_the_target_does_not_know_are_named(current: str, target: str, gates: set[str]) -> None:
+    steps = planned(current=current, target=target).report.steps
+    (what,) = [step.what for step in steps if "unknown gates" in step.what]
+    named = set(what.rpartition(": ")[2].replace(" and ", ", ").split(", "))
+    assert gates == named & {"GangScheduling", "PodGroupPreemptionPolicy", "GenericWorkload"}
+
+
+def test_locked_gates_cannot_be_off() -> None:
+    """A component of 1.38 does not start with `=false` of a gate that is locked there."""
+    (what,) = [
+        step.what for step in planned(current="1.37", target="1.38").report.steps if "locked" in step.what
+    ]
+    assert "DRAPartitionableDevices" in what
+    assert "DRAConsumableCapacity" not in what
+
+
+@pytest.mark.parametrize(
+    ("target", "version", "warned"),
+    [
+        ("1.38", "scheduling.k8s.io/v1alpha3", True),
+        ("1.38", "scheduling.podium.dev/v1beta1", False),
+        ("1.37", "scheduling.k8s.io/v1alpha3", False),
+    ],
+)
+def test_composite_groups_have_no_way_back_from_1_38(target: str, version: str, warned: bool) -> None:
+    """1.38 stores them in v1beta1, and 1.37 has the kind in v1alpha3 only."""
+    root = composite("root", version=version, schedulingPolicy={"basic": {}})
+    steps = planned(root, current="1.36" if target == "1.37" else "1.37", target=target).report.steps
+    warnings = [step for step in steps if step.what.startswith("do not go back")]
+    assert bool(warnings) is warned
+    for step in warnings:
+        resource = "compositepodgroups.v1beta1.scheduling.k8s.io"
+        assert [command.split()[:3] for command in step.commands] == [
+            ["kubectl", "delete", resource],
+            ["kubectl", "get", resource],
+        ]
 
 
 def test_two_minors_are_two_upgrades() -> None:

@@ -73,8 +73,7 @@ _CASES = {
     ),
     "two init containers, one regular container": _Case(
         _pod(
-            {_GPU: "1"},
-            init=(_container("init-con0", {_INIT: "1"}), _container("init-con1", {_INIT: "2"})),
+            {_GPU: "1"}, init=(_container("init-con0", {_INIT: "1"}), _container("init-con1", {_INIT: "2"}))
         ),
         [("container-1-request-0", "classInit", 2), ("container-2-request-0", "class", 1)],
         [

@@ -105,11 +105,7 @@ def test_a_pod_is_refused_for_its_claims(case: Refused) -> None:
     assert [need.claim[1] for need in needs if need.claim is not None] == case.shared
 
 
-UNREAD = {
-    "claims": "ResourceClaim",
-    "classes": "DeviceClass",
-    "slices": "ResourceSlice",
-}
+UNREAD = {"claims": "ResourceClaim", "classes": "DeviceClass", "slices": "ResourceSlice"}
 
 
 @pytest.mark.parametrize("kind", UNREAD.values(), ids=list(UNREAD))

@@ -17,11 +17,7 @@ from kubecel import compile_selector
 from podium.api.devices import Allocation, Device, DeviceClass, ResourceClaim, ResourceSlice
 from podium.planner.deadline import NEVER
 from podium.planner.devices import AllocationError, DeviceUsage, Gates, default_gates
-from podium.planner.devices.examining import DeviceExaminer, DeviceNode
-from podium.planner.devices.shortage import (
-    DeviceShortage,
-    explain_shortage,
-)
+from podium.planner.devices.shortage import DeviceExaminer, DeviceNode, DeviceShortage, explain_shortage
 
 _CASES = st.integers(0, 2**32).map(lambda seed: (cluster if seed % 2 else countable)(Random(seed)))
 _GATES = st.sampled_from([default_gates(36), default_gates(37)])
@@ -154,9 +150,7 @@ SCENES = {
         {"gpus": "2 devices, 2 on which selector 1 fails (no such key: y"},
     ),
     "free devices on several nodes": Scene(
-        [devices_of("n0", 2), devices_of("n1", 3)],
-        [claim("c", count=4)],
-        {"gpus": "5 devices, 5 free"},
+        [devices_of("n0", 2), devices_of("n1", 3)], [claim("c", count=4)], {"gpus": "5 devices, 5 free"}
     ),
     "taints": Scene(
         [modelled("n0", "a", taints=[{"key": "broken", "value": "x", "effect": "NoExecute"}])],
@@ -235,10 +229,7 @@ SCENES = {
                 }
             )
         ],
-        {
-            "any/two": "1 device, 1 free",
-            "any/b": "1 device, 1 on which selector 1 fails (no such key: model",
-        },
+        {"any/two": "1 device, 1 free", "any/b": "1 device, 1 on which selector 1 fails (no such key: model"},
     ),
     "all devices, one of them in use": Scene(
         [devices_of("n0", 3)],

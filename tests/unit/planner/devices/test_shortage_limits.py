@@ -8,17 +8,19 @@ from tests.support.devices.scene import claim, device_class, devices_of
 
 from kubecel import CompiledSelector, evaluate_devices, process
 from podium.planner.deadline import NEVER
-from podium.planner.devices import AllocationError, DeviceUsage, default_gates, examining
-from podium.planner.devices.examining import NOT_EXAMINED, DeviceExaminer, DeviceNode
+from podium.planner.devices import AllocationError, DeviceUsage, default_gates, shortage
+from podium.planner.devices.search import TOO_LONG
 from podium.planner.devices.shortage import (
     MAX_NEAREST,
     MAX_POOLS,
     MAX_REASONS,
     MAX_REQUESTS,
     MAX_SEARCHED,
+    NOT_EXAMINED,
+    DeviceExaminer,
+    DeviceNode,
     explain_shortage,
 )
-from podium.planner.devices.steps import TOO_LONG
 
 _LATEST = default_gates(37)
 
@@ -56,8 +58,8 @@ class Counting:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.reasons = self.evaluations = self.searches = 0
-        reason, evaluate = examining.DeviceExaminer._reason, CompiledSelector.evaluate
-        solves = examining.DeviceExaminer.solves
+        reason, evaluate = shortage.DeviceExaminer._reason, CompiledSelector.evaluate
+        solves = shortage.DeviceExaminer.solves
 
         def counted(*args: Any) -> Any:
             self.reasons += 1
@@ -71,8 +73,8 @@ class Counting:
             self.searches += 1
             return solves(*args)
 
-        monkeypatch.setattr(examining.DeviceExaminer, "_reason", counted)
-        monkeypatch.setattr(examining.DeviceExaminer, "solves", solved)
+        monkeypatch.setattr(shortage.DeviceExaminer, "_reason", counted)
+        monkeypatch.setattr(shortage.DeviceExaminer, "solves", solved)
         monkeypatch.setattr(CompiledSelector, "evaluate", evaluated)
         monkeypatch.setattr(process, "evaluate", evaluate_devices)
 

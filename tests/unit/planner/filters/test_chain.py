@@ -10,6 +10,7 @@ from tests.support.filters import builders, dynamic_cases, picture
 from tests.support.filters.builders import claim, node, pod, volume
 from tests.support.filters.dynamic_scene import NAMESPACES, SAYS
 from tests.support.filters.mixed import SCENES, MixedCluster
+from tests.support.filters.picture import row_of, shape_in, snapshot_of
 from tests.unit.planner.filters.test_dynamic_filters import PLACES
 
 from podium.api.core import Namespace
@@ -22,18 +23,10 @@ TAINT = [{"key": "dedicated", "effect": "NoSchedule"}]
 MOVES = st.lists(st.tuples(st.integers(0, 7), st.none() | PLACES), max_size=6)
 
 
-def snapshot_of(*objects: object) -> Snapshot:
-    snapshot = Snapshot()
-    for each in objects:
-        snapshot.apply(None, each)
-    snapshot.catch_up()
-    return snapshot
-
-
 def message(*objects: object, **wanted: Any) -> str:
     """Return the message for a pod, which is added last."""
     snapshot = snapshot_of(*objects, pod("wanted", **wanted))
-    shape = snapshot.shapes[snapshot.shape.item(snapshot.pod_row[(builders.NS, "wanted")])]
+    shape = shape_in(snapshot, "wanted")
     return Chain(snapshot, NAMESPACES).refusals(shape).message
 
 
@@ -97,10 +90,7 @@ def test_an_absurd_request_closes_one_resource_of_its_node() -> None:
     absurd = pod("absurd", {"memory": "9999999Ti"}, node="m")
     snapshot = snapshot_of(node("m"), absurd, pod("memory", {"memory": "1"}), pod("cpu", {"cpu": "1"}))
     chain, m = Chain(snapshot, NAMESPACES), snapshot.row["m"]
-    wanted, other = (
-        snapshot.shapes[snapshot.shape.item(snapshot.pod_row[(builders.NS, name)])]
-        for name in ("memory", "cpu")
-    )
+    wanted, other = (shape_in(snapshot, name) for name in ("memory", "cpu"))
     assert chain.static(wanted)[m]
     assert not chain.feasible(wanted).any()
     assert not chain.fits(wanted, m)
@@ -132,7 +122,7 @@ def test_static_holds_whichever_pods_are_removed() -> None:
         pod("c", node="few"),
         pod("wanted", containers=[builders.container({"cpu": "1"}, ports=[{"hostPort": 80}])]),
     )
-    shape = snapshot.shapes[snapshot.shape.item(snapshot.pod_row[(builders.NS, "wanted")])]
+    shape = shape_in(snapshot, "wanted")
     static = Chain(snapshot, NAMESPACES).static(shape)
     assert {name for name, row in snapshot.row.items() if static[row]} == {"full", "port", "few"}
 
@@ -143,15 +133,13 @@ def _guarded(key: str = "host") -> tuple[Snapshot, Shape, Chain]:
     chain = Chain(snapshot, NAMESPACES)
     repels = dynamic_cases.anti_affinity(dynamic_cases.term("a", key))
     snapshot.add_pod(pod("guard", labels={"app": "guard"}, **repels))
-    snapshot.catch_up()
-    wanted = snapshot.pod_row[(builders.NS, "wanted")]
-    return snapshot, snapshot.shapes[snapshot.shape.item(wanted)], chain
+    return snapshot, shape_in(snapshot, "wanted"), chain
 
 
 def test_a_pending_pods_anti_affinity_concerns_no_pod() -> None:
     """A guard that counts on a node changes the answer, also while a plan removes and restores it."""
     snapshot, shape, chain = _guarded()
-    guard, m = snapshot.pod_row[(builders.NS, "guard")], snapshot.row["m"]
+    guard, m = row_of(snapshot, "guard"), snapshot.row["m"]
     assert chain.resources_only(shape)
     with snapshot.trial():
         snapshot.assume(guard, m)
@@ -167,7 +155,7 @@ def test_a_pending_pods_anti_affinity_concerns_no_pod() -> None:
 
 def test_an_announced_pods_anti_affinity_concerns_other_pods() -> None:
     snapshot, shape, chain = _guarded()
-    chain.announce([snapshot.shape.item(snapshot.pod_row[(builders.NS, "guard")])])
+    chain.announce([snapshot.shape.item(row_of(snapshot, "guard"))])
     assert not chain.resources_only(shape)
     chain.drop_idle()
     assert chain.resources_only(shape)
@@ -175,7 +163,7 @@ def test_an_announced_pods_anti_affinity_concerns_other_pods() -> None:
 
 def test_a_term_with_an_unknown_topology_key_concerns_no_pod() -> None:
     snapshot, shape, chain = _guarded("no.such/key")
-    snapshot.assume(snapshot.pod_row[(builders.NS, "guard")], snapshot.row["m"])
+    snapshot.assume(row_of(snapshot, "guard"), snapshot.row["m"])
     assert chain.resources_only(shape)
     snapshot.add_node(node("n", labels={"no.such/key": "here"}))
     assert not chain.resources_only(shape)
@@ -184,7 +172,7 @@ def test_a_term_with_an_unknown_topology_key_concerns_no_pod() -> None:
 def test_terms_that_no_pod_has_any_more_are_dropped() -> None:
     """Each Job has terms of its own; those of deleted pods restrict no pod."""
     snapshot, shape, chain = _guarded()
-    snapshot.assume(snapshot.pod_row[(builders.NS, "guard")], snapshot.row["m"])
+    snapshot.assume(row_of(snapshot, "guard"), snapshot.row["m"])
     assert not chain.resources_only(shape)
     snapshot.remove_pod((builders.NS, "guard"))
     chain.drop_idle()
@@ -194,7 +182,7 @@ def test_terms_that_no_pod_has_any_more_are_dropped() -> None:
 def test_a_node_that_gets_a_device_is_no_new_node() -> None:
     """A pod requests a resource that no node had when it came."""
     snapshot = snapshot_of(node("m"), pod("new", {"example.com/gpu": "1"}))
-    shape, chain = snapshot.shape_at(snapshot.pod_row[builders.NS, "new"]), Chain(snapshot, NAMESPACES)
+    shape, chain = shape_in(snapshot, "new"), Chain(snapshot, NAMESPACES)
     assert not chain.fits(shape, snapshot.row["m"])
     snapshot.add_node(node("m", {"example.com/gpu": "1"}))
     assert chain.fits(shape, snapshot.row["m"])
@@ -210,7 +198,7 @@ def test_namespaces_are_read_again_after_forget() -> None:
         pod("guard", node="m", **dynamic_cases.anti_affinity(term)),
         pod("wanted", labels={"app": "a"}),
     )
-    shape = snapshot.shapes[snapshot.shape.item(snapshot.pod_row[(builders.NS, "wanted")])]
+    shape = shape_in(snapshot, "wanted")
     chain = Chain(snapshot, namespaces)
     assert chain.resources_only(shape)
     namespaces["team-a"] = NAMESPACES["team-a"]
@@ -296,7 +284,7 @@ def test_terms_of_deleted_pods_are_not_kept() -> None:
         ]
         large = pod("large", affinity={"podAntiAffinity": {REQUIRED: terms}})
         snapshot.apply(None, large)
-        shape = snapshot.shapes[snapshot.shape.item(snapshot.pod_row[(builders.NS, "large")])]
+        shape = shape_in(snapshot, "large")
         chain.refusals(shape)
         assert chain.feasible(shape).any()
         snapshot.apply(large, None)

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.support.filters.builders import NS, claim, node, pod, volume
 from tests.support.preemption.clusters import NOW
 from tests.support.preemption.scene import HOST, group
+from tests.unit.planner.preemption.test_inflight import live, row
 
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Name
@@ -33,15 +34,6 @@ APART = {
 PORTS = [{"name": "main", "resources": {"requests": {"cpu": "1"}}, "ports": [{"hostPort": 80}]}]
 
 
-def engine_of(*objects: Any) -> LiveEngine:
-    state = ClusterState(native_served=True)
-    for each in objects:
-        state.apply(each)
-    engine = LiveEngine(state, Settings())
-    state.observe(engine.apply)
-    return engine
-
-
 def round_of(engine: LiveEngine, binding: Mapping[Name, str] | None = None) -> list[str]:
     """Compare everything once."""
     comparer = Comparer(engine, lambda: binding or {})
@@ -50,7 +42,7 @@ def round_of(engine: LiveEngine, binding: Mapping[Name, str] | None = None) -> l
 
 
 def scene() -> LiveEngine:
-    engine = engine_of(
+    _, engine = live(
         node("n", {GPU: "8"}, labels={HOST: "n", ZONE: "a"}, taints=[{"key": "k", "effect": "NoSchedule"}]),
         node("m", labels={HOST: "m"}),
         claim("c", "v"),
@@ -76,10 +68,6 @@ def scene() -> LiveEngine:
     return engine
 
 
-def row(engine: LiveEngine, name: str) -> int:
-    return engine.snapshot.pod_row[NS, name]
-
-
 def set_in(array: Any, at: Any, value: Any) -> None:
     assert array[at] != value
     array[at] = value
@@ -98,62 +86,54 @@ class Scene(NamedTuple):
 
 
 # A corruption, and a part of the message about it.
-CORRUPTIONS: list[tuple[str, Callable[[Scene], Any], str]] = [
-    ("sum", lambda s: set_in(used(s.engine, GPU), s.n, 3), "node n: used example.com/gpu is 3, expected 2"),
-    ("score", lambda s: set_in(s.engine.snapshot.scored[0], s.n, 1), "node n: used cpu for scores"),
-    (
-        "room",
+CORRUPTIONS: dict[str, tuple[Callable[[Scene], Any], str]] = {
+    "sum": (lambda s: set_in(used(s.engine, GPU), s.n, 3), "node n: used example.com/gpu is 3, expected 2"),
+    "score": (lambda s: set_in(s.engine.snapshot.scored[0], s.n, 1), "node n: used cpu for scores"),
+    "room": (
         lambda s: set_in(s.engine.snapshot.allocatable[s.engine.snapshot.resource["cpu"]], s.n, 1),
         "allocatable cpu",
     ),
-    (
-        "lost resource",
-        lambda s: s.engine.snapshot._sums.resource.pop(GPU),
-        "allocatable example.com",
-    ),
-    ("alive", lambda s: set_in(s.engine.snapshot.alive, s.n, False), "row is another node's"),
-    ("name", lambda s: set_in(s.engine.snapshot.names, s.n, "x"), "row is another node's"),
-    ("node object", lambda s: set_in(s.engine.snapshot.objects, s.n, node("n")), "node n: another version"),
-    ("cordon", lambda s: set_in(s.engine.snapshot.unschedulable, s.n, True), "unschedulable is True"),
-    ("label", lambda s: set_in(s.engine.snapshot.columns.column(ZONE), s.n, -1), f"node n: label {ZONE}"),
-    (
-        "label id",
+    "lost resource": (lambda s: s.engine.snapshot._sums.resource.pop(GPU), "allocatable example.com"),
+    "alive": (lambda s: set_in(s.engine.snapshot.alive, s.n, False), "row is another node's"),
+    "name": (lambda s: set_in(s.engine.snapshot.names, s.n, "x"), "row is another node's"),
+    "node object": (lambda s: set_in(s.engine.snapshot.objects, s.n, node("n")), "node n: another version"),
+    "cordon": (lambda s: set_in(s.engine.snapshot.unschedulable, s.n, True), "unschedulable is True"),
+    "label": (lambda s: set_in(s.engine.snapshot.columns.column(ZONE), s.n, -1), f"node n: label {ZONE}"),
+    "label id": (
         lambda s: set_in(s.engine.snapshot.columns.values(HOST).of, "n", 7),
         f"node n: label {HOST}",
     ),
-    ("taints", lambda s: set_in(s.engine.snapshot.columns.taints.rows, s.n, 0), "node n: taints"),
-    ("features", lambda s: set_in(s.engine.snapshot.columns.features.rows, s.n, 7), "node n: features"),
-    ("lost node", lambda s: s.engine.snapshot.row.pop("n"), "node n: no row"),
-    ("place", lambda s: set_in(s.engine.snapshot.node, s.a, s.n + 1), f"pod {NS}/a: node"),
-    ("home", lambda s: set_in(s.engine.snapshot.home, s.a, PENDING), f"pod {NS}/a: home"),
-    ("index", lambda s: s.engine.snapshot._on[s.n].discard(s.a), "node n: index of pods"),
-    (
-        "shape",
+    "taints": (lambda s: set_in(s.engine.snapshot.columns.taints.rows, s.n, 0), "node n: taints"),
+    "features": (lambda s: set_in(s.engine.snapshot.columns.features.rows, s.n, 7), "node n: features"),
+    "lost node": (lambda s: s.engine.snapshot.row.pop("n"), "node n: no row"),
+    "place": (lambda s: set_in(s.engine.snapshot.node, s.a, s.n + 1), f"pod {NS}/a: node"),
+    "home": (lambda s: set_in(s.engine.snapshot.home, s.a, PENDING), f"pod {NS}/a: home"),
+    "index": (lambda s: s.engine.snapshot._on[s.n].discard(s.a), "node n: index of pods"),
+    "shape": (
         lambda s: set_in(s.engine.snapshot.shape, s.a, s.engine.snapshot.shape.item(row(s.engine, "b"))),
         "/a: shape",
     ),
-    (
-        "request",
+    "request": (
         lambda s: set_in(s.engine.snapshot.requests[s.engine.snapshot.resource["cpu"]], s.a, 7),
         "/a: requests cpu",
     ),
-    ("score request", lambda s: set_in(s.engine.snapshot.requests[1], s.a, 7), "/a: requests for scores"),
-    ("uid", lambda s: set_in(s.engine.snapshot.uids, s.a, "x"), "/a: uid"),
-    ("priority", lambda s: set_in(s.engine.snapshot.priority, s.a, 4), "/a: priority is 4, expected 3"),
-    ("start", lambda s: set_in(s.engine.snapshot.start, s.a, 4), "/a: start"),
-    ("terminating", lambda s: set_in(s.engine.snapshot.terminating, s.a, True), "/a: terminating"),
-    ("pod object", lambda s: set_in(s.engine.snapshot.pods, s.a, pod("a")), "/a: another version"),
-    ("lost pod", lambda s: s.engine.snapshot.pod_row.pop((NS, "a")), f"pod {NS}/a: no row"),
-    ("claim", lambda s: s.engine.snapshot.volumes.claims.pop((NS, "c")), "/c: another version of claim c"),
-    ("volume", lambda s: s.engine.snapshot.volumes.volumes.pop("v"), "/c: another version of claim c"),
-    ("ports", lambda s: counter(s.engine, 1).rows.pop(s.n), "node n: counters"),
-    ("attached", lambda s: counter(s.engine, 2).rows.update({s.n: 2}), "node n: counters"),
-    ("terms", lambda s: counter(s.engine, 3).rows.update({s.n: 2}), "node n: counters"),
-    ("questions", lambda s: counter(s.engine, 0).rows.pop(s.n), "node n: counters"),
-    ("nomination", lambda s: s.engine.nominations._names.pop(row(s.engine, "waits")), "/waits: nomination"),
-    ("nominated priority", lambda s: set_in(s.engine.nominations._priority, 0, 9), "node m: nominations"),
-    ("assumed", lambda s: s.engine.snapshot.assume(row(s.engine, "waits"), s.n), "/waits: node is"),
-]
+    "score request": (lambda s: set_in(s.engine.snapshot.requests[1], s.a, 7), "/a: requests for scores"),
+    "uid": (lambda s: set_in(s.engine.snapshot.uids, s.a, "x"), "/a: uid"),
+    "priority": (lambda s: set_in(s.engine.snapshot.priority, s.a, 4), "/a: priority is 4, expected 3"),
+    "start": (lambda s: set_in(s.engine.snapshot.start, s.a, 4), "/a: start"),
+    "terminating": (lambda s: set_in(s.engine.snapshot.terminating, s.a, True), "/a: terminating"),
+    "pod object": (lambda s: set_in(s.engine.snapshot.pods, s.a, pod("a")), "/a: another version"),
+    "lost pod": (lambda s: s.engine.snapshot.pod_row.pop((NS, "a")), f"pod {NS}/a: no row"),
+    "claim": (lambda s: s.engine.snapshot.volumes.claims.pop((NS, "c")), "/c: another version of claim c"),
+    "volume": (lambda s: s.engine.snapshot.volumes.volumes.pop("v"), "/c: another version of claim c"),
+    "ports": (lambda s: counter(s.engine, 1).rows.pop(s.n), "node n: counters"),
+    "attached": (lambda s: counter(s.engine, 2).rows.update({s.n: 2}), "node n: counters"),
+    "terms": (lambda s: counter(s.engine, 3).rows.update({s.n: 2}), "node n: counters"),
+    "questions": (lambda s: counter(s.engine, 0).rows.pop(s.n), "node n: counters"),
+    "nomination": (lambda s: s.engine.nominations._names.pop(row(s.engine, "waits")), "/waits: nomination"),
+    "nominated priority": (lambda s: set_in(s.engine.nominations._priority, 0, 9), "node m: nominations"),
+    "assumed": (lambda s: s.engine.snapshot.assume(row(s.engine, "waits"), s.n), "/waits: node is"),
+}
 
 
 def counter(engine: LiveEngine, which: int) -> Any:
@@ -161,9 +141,7 @@ def counter(engine: LiveEngine, which: int) -> Any:
     return found
 
 
-@pytest.mark.parametrize(
-    ("corrupt", "text"), [case[1:] for case in CORRUPTIONS], ids=[case[0] for case in CORRUPTIONS]
-)
+@pytest.mark.parametrize(("corrupt", "text"), CORRUPTIONS.values(), ids=CORRUPTIONS)
 def test_a_changed_array_is_a_difference(corrupt: Callable[[Scene], Any], text: str) -> None:
     engine = scene()
     assert round_of(engine) == []
@@ -195,7 +173,7 @@ def test_a_bind_in_flight_counts_on_its_node() -> None:
 
 def test_a_step_compares_so_many_and_a_round_everything() -> None:
     """Of 7 nodes two are compared at a step, and of 50 pods as many as belong to two nodes."""
-    engine = engine_of(*(node(f"n{at}") for at in range(7)), *(pod(f"p{at}") for at in range(50)))
+    _, engine = live(*(node(f"n{at}") for at in range(7)), *(pod(f"p{at}") for at in range(50)))
     engine.snapshot.alive[:] = False
     engine.snapshot.priority[:] = 1
     comparer = Comparer(engine, dict)

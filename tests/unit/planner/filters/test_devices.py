@@ -35,14 +35,9 @@ from podium.api.reads import Kind
 from podium.cluster.state import ClusterState
 from podium.planner.deadline import Deadline, DecisionTimeoutError, UnansweredDecisionError
 from podium.planner.devices.allocator import Allocator
-from podium.planner.devices.steps import TOO_LONG
+from podium.planner.devices.search import TOO_LONG
 from podium.planner.engine import Engine, plan
-from podium.planner.filters.devices import (
-    ALL_EFFORT,
-    NODE_EFFORT,
-    UNALLOCATABLE,
-    UNAVAILABLE,
-)
+from podium.planner.filters.devices import ALL_EFFORT, NODE_EFFORT, UNALLOCATABLE, UNAVAILABLE
 from podium.planner.preemption.outcome import Outcome
 
 NODES = ("n0", "n1", "n2")
@@ -89,11 +84,7 @@ CASES = {
     "a selector excludes devices": Case(
         [
             devices_of("n1", 2, devices=MODELS),
-            *asked(
-                selectors=[
-                    {"cel": {"expression": f'"model" in device.attributes["{DRIVER}"]'}},
-                ]
-            ),
+            *asked(selectors=[{"cel": {"expression": f'"model" in device.attributes["{DRIVER}"]'}}]),
         ],
         {"n0": UNALLOCATABLE, "n2": UNALLOCATABLE},
     ),
@@ -114,9 +105,7 @@ CASES = {
         [*asked(None, allocationMode="All"), *holder("a", ["n1/gpu-1"])], {"n1": UNALLOCATABLE}
     ),
     "an allocated claim": Case([claim("p", ["n1/gpu-0"]), pod("p")], {"n0": UNAVAILABLE, "n2": UNAVAILABLE}),
-    "an allocated claim for all nodes": Case(
-        [devices_of(ANY, 1), claim("p", [f"{ANY}/gpu-0"]), pod("p")],
-    ),
+    "an allocated claim for all nodes": Case([devices_of(ANY, 1), claim("p", [f"{ANY}/gpu-0"]), pod("p")]),
     "an allocated claim beside one that is not": Case(
         [claim("p", ["n1/gpu-0"]), claim("q", count=2), pod("p", claims=["p", "q"])],
         {"n0": UNAVAILABLE, "n1": UNALLOCATABLE, "n2": UNAVAILABLE},
@@ -138,10 +127,7 @@ def test_nodes_are_refused_for_devices(case: Case) -> None:
     assert {name: why for name, why in found.items() if why} == case.refused
 
 
-UNUSABLE = {
-    "a selector that cannot be compiled": "device.",
-    "a selector without a boolean": "1",
-}
+UNUSABLE = {"a selector that cannot be compiled": "device.", "a selector without a boolean": "1"}
 
 
 @pytest.mark.parametrize("expression", UNUSABLE.values(), ids=list(UNUSABLE))
@@ -221,9 +207,7 @@ def test_a_decision_ends_at_a_selector_without_a_result(slow: list[str]) -> None
     assert engine.decide((NS, "p"), NOW, deadline=deadline).outcome is Outcome.FITS
 
 
-def test_a_selector_without_a_result_refuses_a_node_until_a_decision(
-    slow: list[str],
-) -> None:
+def test_a_selector_without_a_result_refuses_a_node_until_a_decision(slow: list[str]) -> None:
     selectors = [{"cel": {"expression": SLOW}}]
     engine = engine_of(cluster(3, 2), claim("p", selectors=selectors), pod("p"), waiting("q"))
     refused = answers(engine, "p")

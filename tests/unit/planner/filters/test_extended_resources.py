@@ -43,7 +43,8 @@ INSUFFICIENT = f"Insufficient {RESOURCE}"
 OTHER = "example.com/nic"
 PROVIDES = device_class(resource=RESOURCE)
 SECOND = device_class("nic", "false", resource=OTHER)
-LABEL, LIMIT = f"claim {NS}/<extended-resources>", "the claim limit of 32"
+LABEL = f"claim {NS}/<extended-resources>, request container-0-request-1"
+LIMIT = "exceeds the claim limit of 32, with 0 already accounted for"
 NAMES = {"resourceClaimName": "gone", "requestMappings": []}
 
 
@@ -85,15 +86,13 @@ CASES = {
         [PROVIDES, requesting("p", 3)], {"n0": UNALLOCATABLE, "n1": UNALLOCATABLE, "n2": INSUFFICIENT}
     ),
     "a pod of a device plugin uses what its node offers": Case(
-        [PROVIDES, requesting("a", node="n2"), requesting("p", 2)],
-        {"n1": UNALLOCATABLE, "n2": INSUFFICIENT},
+        [PROVIDES, requesting("a", node="n2"), requesting("p", 2)], {"n1": UNALLOCATABLE, "n2": INSUFFICIENT}
     ),
     "a pod of a device plugin uses no device of another node": Case(
         [PROVIDES, requesting("a", node="n0"), requesting("p", 2)], {"n1": UNALLOCATABLE}
     ),
     "devices are in use by a claim of a user": Case(
-        [PROVIDES, *holder("a", ["n0/gpu-0"]), requesting("p", 2)],
-        {"n0": UNALLOCATABLE, "n1": UNALLOCATABLE},
+        [PROVIDES, *holder("a", ["n0/gpu-0"]), requesting("p", 2)], {"n0": UNALLOCATABLE, "n1": UNALLOCATABLE}
     ),
     "devices are in use by a claim for extended resources": Case(
         [PROVIDES, *with_devices("a", ["n0/gpu-0"]), requesting("p", 2)],
@@ -120,7 +119,7 @@ CASES = {
     "more devices than a claim has": Case(
         [PROVIDES, requesting("p", 33)],
         {
-            **dict.fromkeys(("n0", "n1"), f"{LABEL}: number of requested devices 33 exceeds {LIMIT}"),
+            **dict.fromkeys(("n0", "n1"), f"{LABEL}: adding 33 devices {LIMIT}"),
             "n2": INSUFFICIENT,
         },
     ),

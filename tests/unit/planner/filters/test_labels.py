@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.support.filters import builders
 from tests.support.filters.builders import node, pod
 from tests.support.filters.dynamic_cases import anti_affinity
+from tests.support.steps import steps
 
 from podium.api.selectors import Requirement, Selector
 from podium.planner import interning as labels_module
@@ -173,7 +174,23 @@ def test_names_that_no_selector_uses_any_more_are_forgotten(monkeypatch: pytest.
         visible.hold(gone)
         visible.release(gone)
         assert visible.visible({"app": "a", "index": str(at)}) == (("app", "a"), ("index", str(at)))
-        assert visible._size <= 2 * len(visible._used) + 10 + 2
+        assert visible._size <= 2 * visible._used_size + 10 + 2
     assert visible.epoch > 0
-    assert visible._unnamed == []
+    assert not visible._unnamed
     assert visible.visible({"app": "a", "index": "0"}) == (("app", "a"), ("index", OTHER))
+
+
+def test_holding_a_selector_does_not_look_at_the_values() -> None:
+    """A selector may have 30,000; they are read before the next decision."""
+
+    def work(values: int) -> int:
+        visible = VisibleLabels()
+        selectors = [Selector((Requirement("k", "NotIn", tuple(map(str, range(values)))),))]
+
+        def come_and_go() -> None:
+            visible.hold(selectors)
+            visible.release(selectors)
+
+        return steps(come_and_go)
+
+    assert work(30_000) == work(1)

@@ -12,11 +12,13 @@ from tests.support.filters import builders, dynamic_cases, picture
 from tests.support.filters.builders import node, pod
 from tests.support.filters.dynamic_scene import NAMESPACES
 from tests.support.filters.mixed import SCENES, MixedCluster
+from tests.support.filters.picture import snapshot_of
 
 from podium.planner import placement
 from podium.planner.arrays import Bools
 from podium.planner.filters.counters import SelectorCounters
 from podium.planner.filters.nodes import NodeAffinityFilter, TaintTolerationFilter
+from podium.planner.filters.spread import SpreadCounters
 from podium.planner.placement import Placer
 from podium.planner.podscores import PodScores
 from podium.planner.scores import UPSTREAM, Scores, Strategy, Weights
@@ -24,13 +26,6 @@ from podium.planner.settings import WEIGHTS
 from podium.planner.snapshot import Snapshot
 
 A: dict[str, Any] = {"labels": {"app": "a"}}
-
-
-def snapshot_of(*objects: object) -> Snapshot:
-    snapshot = Snapshot()
-    for each in objects:
-        snapshot.apply(None, each)
-    return snapshot
 
 
 def rows_of(snapshot: Snapshot, names: Sequence[str]) -> list[int]:
@@ -266,7 +261,16 @@ def _one_by_one(
         if not rows:
             continue
         choice, counters = np.array(rows, np.intp), SelectorCounters(snapshot)
-        near = PodScores(counters, NAMESPACES, NodeAffinityFilter(snapshot), TaintTolerationFilter(snapshot))
+        near = PodScores(
+            counters,
+            NAMESPACES,
+            SpreadCounters(
+                counters,
+                NodeAffinityFilter(snapshot),
+                TaintTolerationFilter(snapshot),
+                empty_selector=True,
+            ),
+        )
         shape, scores = mixed.shape(name), Scores(snapshot, strategy)
         total = scores.allocation(shape, choice) + scores.preferences(shape, choice)
         total += near.total(shape, choice)

@@ -7,29 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.filters.builders import Quantities, node, pod
+from tests.support.filters.picture import snapshot_of
 
 from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.planner.scores import UPSTREAM, Scores, Strategy, Weights
 from podium.planner.shapes import shape_of
-from podium.planner.snapshot import Snapshot
 
 MI = 2**20
 LEAST, MOST = Strategy
 
 
-def snapshot_of(*objects: object) -> Snapshot:
-    snapshot = Snapshot()
-    for each in objects:
-        snapshot.apply(None, each)
-    return snapshot
-
-
 def scored(
-    kind: str,
-    wanted: Schedulable,
-    *objects: object,
-    strategy: Strategy = LEAST,
-    weights: Weights = UPSTREAM,
+    kind: str, wanted: Schedulable, *objects: object, strategy: Strategy = LEAST, weights: Weights = UPSTREAM
 ) -> dict[str, int]:
     """Return one kind of score by node name, with all nodes in the choice."""
     snapshot = snapshot_of(*objects, wanted)

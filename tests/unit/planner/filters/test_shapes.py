@@ -1,6 +1,5 @@
 """The parts of a pod that decide its nodes: canonical, equal for copies, and explicit about the others."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -8,17 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.filters.builders import claim, container, node, pod, volume
+from tests.support.filters.plain_dynamic import matches
 
 from podium.api.meta import LabelSelector
 from podium.api.nodeselector import NodeSelectorTerm as WrittenTerm
 from podium.api.schedulable import Schedulable, SchedulableSpec, Taint
-from podium.api.selectors import (
-    NodeRequirement,
-    Requirement,
-    Selector,
-    node_terms,
-    selector_of,
-)
+from podium.api.selectors import NodeRequirement, Requirement, Selector, node_terms, selector_of
 from podium.api.storage import PersistentVolume, PersistentVolumeClaim
 from podium.cluster.state import ClusterState
 from podium.planner.shapes import (
@@ -128,57 +122,41 @@ def test_two_ways_to_write_a_selector_are_one(one: dict[str, Any], other: dict[s
 
 
 KEYS, VALUES = st.sampled_from("abc"), st.sampled_from("xyz")
-WRITTEN = st.tuples(
-    st.dictionaries(KEYS, VALUES, max_size=2),
-    st.lists(
-        st.one_of(
-            st.builds(expression, KEYS, st.sampled_from(["In", "NotIn"]), VALUES, VALUES),
-            st.builds(expression, KEYS, st.sampled_from(["Exists", "DoesNotExist"])),
+WRITTEN = st.fixed_dictionaries(
+    {
+        "matchLabels": st.dictionaries(KEYS, VALUES, max_size=2),
+        "matchExpressions": st.lists(
+            st.one_of(
+                st.builds(expression, KEYS, st.sampled_from(["In", "NotIn"]), VALUES, VALUES),
+                st.builds(expression, KEYS, st.sampled_from(["Exists", "DoesNotExist"])),
+            ),
+            max_size=3,
         ),
-        max_size=3,
-    ),
+    }
 )
 
 
-def holds(written: tuple[dict[str, str], list[dict[str, Any]]], labels: Mapping[str, str]) -> bool:
-    """Match a selector by its definition, label by label."""
-    exact, expressions = written
-    for each in expressions:
-        present = each["key"] in labels
-        listed = present and labels[each["key"]] in each["values"]
-        verdict = {"In": listed, "NotIn": not listed, "Exists": present, "DoesNotExist": not present}
-        if not verdict[each["operator"]]:
-            return False
-    return all(key in labels and labels[key] == value for key, value in exact.items())
-
-
 @given(WRITTEN, st.dictionaries(KEYS, VALUES))
-def test_a_selector_matches_as_it_was_written(
-    written: tuple[dict[str, str], list[dict[str, Any]]], labels: dict[str, str]
-) -> None:
-    made = selector(matchLabels=written[0], matchExpressions=written[1])
-    assert made.matches(labels) is holds(written, labels)
+def test_a_selector_matches_as_it_was_written(written: dict[str, Any], labels: dict[str, str]) -> None:
+    assert selector(**written).matches(labels) is matches(written, labels)
 
 
-NODE_TERMS: list[tuple[str, dict[str, Any], bool]] = [
-    ("its label", {"matchExpressions": [expression("disk", "In", "ssd")]}, True),
-    ("another label", {"matchExpressions": [expression("disk", "In", "hdd")]}, False),
-    ("its name", {"matchFields": [expression("metadata.name", "In", "node-1")]}, True),
-    ("not its name", {"matchFields": [expression("metadata.name", "NotIn", "node-1")]}, False),
-    (
-        "name and label",
+NODE_TERMS: dict[str, tuple[dict[str, Any], bool]] = {
+    "its label": ({"matchExpressions": [expression("disk", "In", "ssd")]}, True),
+    "another label": ({"matchExpressions": [expression("disk", "In", "hdd")]}, False),
+    "its name": ({"matchFields": [expression("metadata.name", "In", "node-1")]}, True),
+    "not its name": ({"matchFields": [expression("metadata.name", "NotIn", "node-1")]}, False),
+    "name and label": (
         {
             "matchExpressions": [expression("disk", "Exists")],
             "matchFields": [expression("metadata.name", "In", "node-2")],
         },
         False,
     ),
-]
+}
 
 
-@pytest.mark.parametrize(
-    ("term", "meant"), [case[1:] for case in NODE_TERMS], ids=[case[0] for case in NODE_TERMS]
-)
+@pytest.mark.parametrize(("term", "meant"), NODE_TERMS.values(), ids=NODE_TERMS)
 def test_a_node_term_is_all_of_its_expressions(term: dict[str, Any], meant: bool) -> None:
     (made,) = node_terms([msgspec.convert(term, WrittenTerm)], {})
     assert made.matches("node-1", {"disk": "ssd"}) is meant
@@ -362,45 +340,38 @@ def test_an_ephemeral_claim_is_named_after_its_pod() -> None:
 ODD_TERM = {"nodeSelectorTerms": [{"matchFields": [expression("spec.podCIDR", "In", "x")]}]}
 ODD_OPERATOR = {"nodeSelectorTerms": [{"matchExpressions": [expression("a", "Near", "x")]}]}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-MISSING: list[tuple[str, dict[str, Any], list[PersistentVolumeClaim | PersistentVolume], str]] = [
-    (
-        "resource claims of a running pod",
+MISSING: dict[str, tuple[dict[str, Any], list[PersistentVolumeClaim | PersistentVolume], str]] = {
+    "resource claims of a running pod": (
         {"resourceClaims": [{"name": "gpu"}], "node": "n"},
         [],
         "resource claims",
     ),
-    (
-        "an unreadable request",
+    "an unreadable request": (
         {"requests": {"cpu": "-1"}},
         [],
         "spec.containers[0].resources.requests[cpu]: '-1' is negative",
     ),
-    (
-        "a gated toleration",
+    "a gated toleration": (
         {"tolerations": [{"key": "a", "operator": "Gt"}]},
         [],
         "the toleration operator Gt",
     ),
-    (
-        "an action of a spread constraint",
+    "an action of a spread constraint": (
         {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "Wait"}]},
         [],
         "the spread constraint action Wait",
     ),
-    (
-        "a field of nodes",
+    "a field of nodes": (
         {"affinity": {"nodeAffinity": {REQUIRED: ODD_TERM}}},
         [],
         "the node field expression spec.podCIDR In",
     ),
-    (
-        "an operator on nodes",
+    "an operator on nodes": (
         {"affinity": {"nodeAffinity": {REQUIRED: ODD_OPERATOR}}},
         [],
         "the node selector operator Near",
     ),
-    (
-        "an operator on pods",
+    "an operator on pods": (
         {
             "affinity": {
                 "podAffinity": {
@@ -411,12 +382,10 @@ MISSING: list[tuple[str, dict[str, Any], list[PersistentVolumeClaim | Persistent
         [],
         "the label selector operator Gt",
     ),
-]
+}
 
 
-@pytest.mark.parametrize(
-    ("spec", "objects", "named"), [case[1:] for case in MISSING], ids=[case[0] for case in MISSING]
-)
+@pytest.mark.parametrize(("spec", "objects", "named"), MISSING.values(), ids=MISSING)
 def test_unsupported_demands_are_named(
     spec: dict[str, Any], objects: list[PersistentVolumeClaim | PersistentVolume], named: str
 ) -> None:

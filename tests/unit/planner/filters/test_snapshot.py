@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.support.filters import picture
 from tests.support.filters.builders import NS, claim, container, node, pod, volume
+from tests.support.filters.picture import row_of, shape_in, snapshot_of
 
 from podium.api.core import Node, Pod
 from podium.api.meta import ObjectMeta
@@ -18,13 +19,7 @@ from podium.api.podrequests import LARGEST
 from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.api.storage import PersistentVolume, PersistentVolumeClaim
 from podium.cluster.state import ClusterState
-from podium.planner.arrays import (
-    ABSENT_VALUE,
-    MOST,
-    MOST_COLUMNS,
-    MOST_RESOURCES,
-    MOST_SPARE_COLUMNS,
-)
+from podium.planner.arrays import ABSENT_VALUE, MOST, MOST_COLUMNS, MOST_RESOURCES, MOST_SPARE_COLUMNS
 from podium.planner.filters.resources import ResourcesFilter
 from podium.planner.overlay import PENDING, REMOVED, UNKNOWN_NODE
 from podium.planner.progress import NO_START
@@ -36,24 +31,8 @@ GIB = 2**30
 BYTES_A_NAME = 700
 
 
-def snapshot_of(*objects: object) -> Snapshot:
-    snapshot = Snapshot()
-    for each in objects:
-        snapshot.apply(None, each)
-    return snapshot
-
-
-def row_of(snapshot: Snapshot, name: str) -> int:
-    return snapshot.pod_row[NS, name]
-
-
 def used(snapshot: Snapshot, resource: str, name: str) -> int:
     return snapshot.used[snapshot.resource[resource]].item(snapshot.row[name])
-
-
-def shape_on(snapshot: Snapshot, name: str) -> Any:
-    snapshot.catch_up()
-    return snapshot.shapes[snapshot.shape.item(row_of(snapshot, name))]
 
 
 def problem_lines(snapshot: Snapshot) -> list[str]:
@@ -203,16 +182,14 @@ def test_pods_of_an_unknown_node_wait_for_it_and_are_named() -> None:
 
 # Unreadable values.
 
-UNUSABLE = [
-    ("negative", {"memory": "-1Gi"}, "spec.containers[0].resources.requests[memory]"),
-    ("no quantity", {"cpu": "many"}, "spec.containers[0].resources.requests[cpu]"),
-    ("absurd", {"memory": "1000Pi"}, "spec[memory]"),
-]
+UNUSABLE = {
+    "negative": ({"memory": "-1Gi"}, "spec.containers[0].resources.requests[memory]"),
+    "no quantity": ({"cpu": "many"}, "spec.containers[0].resources.requests[cpu]"),
+    "absurd": ({"memory": "1000Pi"}, "spec[memory]"),
+}
 
 
-@pytest.mark.parametrize(
-    "requests, field", [each[1:] for each in UNUSABLE], ids=[each[0] for each in UNUSABLE]
-)
+@pytest.mark.parametrize("requests, field", UNUSABLE.values(), ids=UNUSABLE)
 def test_a_request_that_cannot_be_counted_takes_all_of_its_resource(
     requests: dict[str, str], field: str
 ) -> None:
@@ -324,11 +301,11 @@ def _bytes_of(snapshot: Snapshot) -> int:
 def test_the_resources_that_most_nodes_offer_count() -> None:
     """A resource on two nodes takes the arrays of one on a single node, and gives them back."""
     shared = "shared.example.com/gpu"
-    snapshot = snapshot_of(node("a", {**ODD, shared: "4"}), node("b"), pod("odd", ODD))
+    snapshot = snapshot_of(node("a", {shared: "4", **ODD}), node("b"), pod("odd", ODD))
     assert len(snapshot.resource) == MOST_RESOURCES
     snapshot.apply(None, pod("honest", {shared: "3"}, node="a"))
     assert shared not in snapshot.resource
-    wanted = shape_on(snapshot, "honest")
+    wanted = shape_in(snapshot, "honest")
     assert ResourcesFilter(snapshot).reasons(wanted, snapshot.row["a"]) == (
         f"{shared} is not counted (more than {MOST_RESOURCES} resources)",
     )
@@ -404,13 +381,13 @@ def test_shapes_follow_claims_and_volumes() -> None:
         (None, volume("v", terms=zone)),
     ]
     for before, after in history:
-        assert shape_on(snapshot, "a").refused
+        assert shape_in(snapshot, "a").refused
         snapshot.apply(before, after)
-    assert not shape_on(snapshot, "a").refused
-    assert len(shape_on(snapshot, "a").volumes) == 1
+    assert not shape_in(snapshot, "a").refused
+    assert len(shape_in(snapshot, "a").volumes) == 1
     assert used(snapshot, "cpu", "n") == 1000
     snapshot.apply(volume("v", terms=zone), None)
-    assert shape_on(snapshot, "a").refused
+    assert shape_in(snapshot, "a").refused
     assert len(snapshot.shapes) == 1
 
 
@@ -450,19 +427,17 @@ def test_an_assumed_pod_counts_until_it_is_forgotten() -> None:
     assert snapshot.node.item(row) == PENDING
 
 
-AFTER_ASSUMING: list[tuple[str, Schedulable, dict[str, int]]] = [
-    ("its status changes", pod("pending", {"cpu": "2"}, priority=3), {"n": 1000, "m": 2000}),
-    ("its requests change", pod("pending", {"cpu": "3"}), {"n": 1000, "m": 3000}),
-    ("the server agrees", pod("pending", {"cpu": "2"}, node="m"), {"n": 1000, "m": 2000}),
-    ("the server has it elsewhere", pod("pending", {"cpu": "2"}, node="n"), {"n": 3000, "m": 0}),
-    ("it was recreated", pod("pending", {"cpu": "2"}, uid="another"), {"n": 1000, "m": 0}),
-    ("it ended", pod("pending", {"cpu": "2"}, phase="Failed"), {"n": 1000, "m": 0}),
-]
+AFTER_ASSUMING: dict[str, tuple[Schedulable, dict[str, int]]] = {
+    "its status changes": (pod("pending", {"cpu": "2"}, priority=3), {"n": 1000, "m": 2000}),
+    "its requests change": (pod("pending", {"cpu": "3"}), {"n": 1000, "m": 3000}),
+    "the server agrees": (pod("pending", {"cpu": "2"}, node="m"), {"n": 1000, "m": 2000}),
+    "the server has it elsewhere": (pod("pending", {"cpu": "2"}, node="n"), {"n": 3000, "m": 0}),
+    "it was recreated": (pod("pending", {"cpu": "2"}, uid="another"), {"n": 1000, "m": 0}),
+    "it ended": (pod("pending", {"cpu": "2"}, phase="Failed"), {"n": 1000, "m": 0}),
+}
 
 
-@pytest.mark.parametrize(
-    "after, cpu", [each[1:] for each in AFTER_ASSUMING], ids=[each[0] for each in AFTER_ASSUMING]
-)
+@pytest.mark.parametrize("after, cpu", AFTER_ASSUMING.values(), ids=AFTER_ASSUMING)
 def test_an_assumption_ends_when_the_server_shows_a_node(after: Schedulable, cpu: dict[str, int]) -> None:
     """It survives events of the pod without a node, and no others."""
     snapshot = scene()
@@ -521,15 +496,15 @@ def test_a_trial_that_fails_leaves_nothing_behind() -> None:
     assert picture.pods(snapshot) == before
 
 
-WRITES: list[tuple[str, Callable[[Snapshot], None]]] = [
-    ("a node", lambda snapshot: snapshot.add_node(node("n"))),
-    ("no node", lambda snapshot: snapshot.remove_node("n")),
-    ("a pod", lambda snapshot: snapshot.add_pod(pod("running"))),
-    ("no pod", lambda snapshot: snapshot.remove_pod((NS, "running"))),
-]
+WRITES: dict[str, Callable[[Snapshot], None]] = {
+    "a node": lambda snapshot: snapshot.add_node(node("n")),
+    "no node": lambda snapshot: snapshot.remove_node("n"),
+    "a pod": lambda snapshot: snapshot.add_pod(pod("running")),
+    "no pod": lambda snapshot: snapshot.remove_pod((NS, "running")),
+}
 
 
-@pytest.mark.parametrize("write", [each[1] for each in WRITES], ids=[each[0] for each in WRITES])
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 def test_no_object_is_applied_during_a_trial(write: Callable[[Snapshot], None]) -> None:
     """A trial is undone by rows, so rows must not be reused in it."""
     snapshot = scene()

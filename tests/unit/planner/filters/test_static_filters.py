@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.filters.builders import Quantities, claim, node, pod, volume
+from tests.support.filters.picture import snapshot_of
 
 from podium.api.meta import ObjectMeta
 from podium.api.schedulable import Schedulable, SchedulableNode, Taint
@@ -52,13 +53,6 @@ def labelled(key: str, operator: str, *values: str) -> Manifest:
 
 def named(operator: str, name: str) -> Manifest:
     return {"matchFields": [{"key": "metadata.name", "operator": operator, "values": [name]}]}
-
-
-def snapshot_of(*objects: object) -> Snapshot:
-    snapshot = Snapshot()
-    for each in objects:
-        snapshot.apply(None, each)
-    return snapshot
 
 
 def shape(wanted: Schedulable, snapshot: Snapshot) -> Shape:
@@ -337,10 +331,7 @@ def test_bound_volumes_must_be_within_reach() -> None:
     }
 
 
-RESTARTS = {
-    "name": "main",
-    "restartPolicyRules": [{"action": "Restart"}, {"action": "RestartAllContainers"}],
-}
+RESTARTS = {"name": "main", "restartPolicyRules": [{"action": "Restart"}, {"action": "RestartAllContainers"}]}
 MOUNTS = {"name": "main", "volumeMounts": [{"name": "a"}, {"name": "b", "bindMountOptions": ["noexec"]}]}
 REQUIRED: dict[str, tuple[Manifest, dict[int, tuple[str, ...]]]] = {
     "nothing": ({}, {36: (), 37: ()}),

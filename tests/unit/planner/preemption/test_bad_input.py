@@ -65,10 +65,10 @@ def test_a_running_pod_with_an_unusable_request_leaves_nothing_free_but_may_be_a
     assert list(placed(planned(cluster, node("n2"), by=by, semantics=semantics)).values()) == ["n2"]
 
 
-NOT_OFFERED = [("absurd", "5P"), ("negative", "-1"), ("no quantity", "lots"), ("ordinary", "1")]
+NOT_OFFERED = {"absurd": "5P", "negative": "-1", "no quantity": "lots", "ordinary": "1"}
 
 
-@pytest.mark.parametrize("amount", [each[1] for each in NOT_OFFERED], ids=[each[0] for each in NOT_OFFERED])
+@pytest.mark.parametrize("amount", NOT_OFFERED.values(), ids=NOT_OFFERED)
 def test_a_request_for_a_resource_that_the_node_lacks_blocks_no_other_pod(amount: str) -> None:
     """The kubelet ignores such a request: the node has the room that it has."""
     odd = builders.pod("odd", {"odd.example.com/x": amount}, node="n1", priority=9)
@@ -192,25 +192,27 @@ def test_an_absurd_min_count_places_one_pod_or_none(least: int) -> None:
         assert (victims(plan), len(placed(plan))) == (["low"], 1)
 
 
-@pytest.mark.parametrize("semantics", Semantics)
-@pytest.mark.parametrize("by", ["high", of("group")])
-def test_without_nodes_the_preemptor_does_not_fit(by: Any, semantics: Semantics) -> None:
-    mine = [group("group", 5, 1), gang("group", [None], 1, priority=5)]
-    plan = planned(pod("high", 1, 5), mine, by=by, semantics=semantics)
-    assert (plan.outcome, victims(plan)) == (Outcome.DOES_NOT_FIT, [])
-    assert plan.message == "no nodes available to schedule pods"
+NO_ROOM = {
+    "no node": ([], "no nodes available to schedule pods"),
+    "a node that is too small": (
+        [node("n1")],
+        (
+            "cpu: no node that suits the pod has enough, even without other pods; "
+            "0/1 nodes are available: 1 Insufficient cpu."
+        ),
+    ),
+}
 
 
 @pytest.mark.parametrize("semantics", Semantics)
 @pytest.mark.parametrize("by", ["high", of("group")])
-def test_an_empty_cluster_is_planned(by: Any, semantics: Semantics) -> None:
+@pytest.mark.parametrize(("nodes", "message"), NO_ROOM.values(), ids=NO_ROOM)
+def test_a_cluster_without_pods_is_planned(
+    nodes: list[Any], message: str, by: Any, semantics: Semantics
+) -> None:
     mine = [group("group", 5, 1), gang("group", [None], 9, priority=5)]
-    plan = planned(node("n1"), pod("high", 9, 5), mine, by=by, semantics=semantics)
-    assert (plan.outcome, victims(plan)) == (Outcome.DOES_NOT_FIT, [])
-    assert plan.message == (
-        "cpu: no node that suits the pod has enough, even without other pods; "
-        "0/1 nodes are available: 1 Insufficient cpu."
-    )
+    plan = planned(nodes, pod("high", 9, 5), mine, by=by, semantics=semantics)
+    assert (plan.outcome, victims(plan), plan.message) == (Outcome.DOES_NOT_FIT, [], message)
 
 
 @pytest.mark.parametrize("lowest", [-(2**31), 2**31 - 1])

@@ -11,14 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.filters.builders import NS, pod
+from tests.support.filters.plain_dynamic import matches
 from tests.support.preemption.clusters import NOW, clusters, objects, state_of
 from tests.support.preemption.plain_cluster import Cluster
 
 from podium.api.core import PodDisruptionBudget
 from podium.planner import Engine
 from podium.planner.preemption import budgetsets
-from podium.planner.preemption.budgets import BudgetIndex, Charge
+from podium.planner.preemption.budgets import BudgetIndex
 from podium.planner.preemption.budgetsets import MOST_BUDGETS, MOST_VALUES
+from podium.planner.semantics import Charge
 from podium.planner.snapshot import Snapshot
 
 
@@ -49,9 +51,9 @@ def budget(
 class Scene:
     """Running pods and budgets; pods are charged in the order in which they were made."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, empty_selector: bool = True) -> None:
         self.snapshot = Snapshot()
-        self.index = BudgetIndex(self.snapshot)
+        self.index = BudgetIndex(self.snapshot, empty_selector=empty_selector)
         self.budgets: dict[tuple[str, str], PodDisruptionBudget] = {}
 
     def run(self, *names: str, labels: Mapping[str, str] | None = None, namespace: str = NS) -> "Scene":
@@ -94,7 +96,6 @@ def test_a_budget_counts_the_pods_of_its_namespace_that_its_selector_matches() -
 @pytest.mark.parametrize(
     "selector",
     [
-        pytest.param({}, id="empty: everything for a server's list, nothing here"),
         pytest.param(
             {"matchExpressions": [{"key": "app", "operator": "Is", "values": ["a"]}]}, id="operator"
         ),
@@ -122,7 +123,7 @@ def test_a_selector_that_counts_no_pod(selector: Mapping[str, Any]) -> None:
     assert scene.of("a") == []
     assert scene.violations() == [0, 0]
     fields = [problem.field for problem in scene.index.problems()]
-    assert fields == (["spec.selector"] if selector else [])
+    assert fields == ["spec.selector"]
 
 
 def test_a_pod_is_compared_with_a_limited_number_of_budgets() -> None:
@@ -159,11 +160,21 @@ def test_a_budget_without_a_selector_or_a_spec_counts_no_pod() -> None:
     assert scene.index.problems() == []
 
 
-def test_a_pod_without_labels_is_in_no_budget() -> None:
-    """Even if a selector such as DoesNotExist would match it."""
-    none = {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}
-    scene = Scene().run("bare", labels={}).run("labelled").put(budget(selector=none))
-    assert scene.violations() == [0, 1]
+@pytest.mark.parametrize(
+    ("empty_selector", "selector", "violations"),
+    [
+        (True, {}, [1, 1]),
+        (False, {}, [0, 0]),
+        (True, {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}, [1, 1]),
+        (False, {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}, [0, 1]),
+    ],
+)
+def test_an_empty_selector_and_pods_without_labels(
+    selector: Mapping[str, Any], violations: list[int], *, empty_selector: bool
+) -> None:
+    """Both count in the eviction API and in kube-scheduler 1.38, and do not up to 1.37."""
+    scene = Scene(empty_selector=empty_selector).run("bare", labels={}).run("labelled")
+    assert scene.put(budget(selector=selector)).violations() == violations
 
 
 @pytest.mark.parametrize(
@@ -298,24 +309,6 @@ BUDGETS = st.builds(
 PODS = st.tuples(st.sampled_from(["one", "two"]), LABELS)
 
 
-def matches(selector: Any, labels: Mapping[str, str]) -> bool:
-    """Return whether labels match a selector of the API."""
-    for key, value in (selector.matchLabels or {}).items():
-        if labels.get(key) != value:
-            return False
-    for each in selector.matchExpressions or []:
-        have, values = labels.get(each.key), each.values or []
-        holds = {
-            "In": have in values,
-            "NotIn": have not in values,
-            "Exists": have is not None,
-            "DoesNotExist": have is None,
-        }
-        if not holds[each.operator]:
-            return False
-    return True
-
-
 def plain(
     pods: Sequence[tuple[str, Mapping[str, str]]],
     units: Sequence[int],
@@ -323,22 +316,23 @@ def plain(
     charge: Charge,
 ) -> list[int]:
     """Charge one pod after another; budgets in order of name."""
-    left = {id(each): (each.status.disruptionsAllowed or 0) if each.status else 0 for each in budgets}
+    left = {id(pdb): (pdb.status.disruptionsAllowed or 0) if pdb.status else 0 for pdb in budgets}
     found = [0] * (max(units, default=-1) + 1)
     for number, (namespace, labels) in enumerate(pods):
         unit = units[number]
         if charge is Charge.UNIT_STOPS and found[unit]:
             continue
         violates = False
-        for each in sorted(budgets, key=lambda each: each.metadata.name or ""):
-            selector = each.spec.selector if each.spec else None
-            empty = selector is None or not (selector.matchLabels or selector.matchExpressions)
-            if empty or not labels or each.metadata.namespace != namespace or not matches(selector, labels):
+        for pdb in sorted(budgets, key=lambda pdb: pdb.metadata.name or ""):
+            selector = pdb.spec.selector if pdb.spec else None
+            if selector is None or pdb.metadata.namespace != namespace:
                 continue
-            if each.status is not None and f"pod-{number}" in (each.status.disruptedPods or {}):
+            if not matches(msgspec.to_builtins(selector), labels):
                 continue
-            left[id(each)] -= 1
-            violates = violates or left[id(each)] < 0
+            if pdb.status is not None and f"pod-{number}" in (pdb.status.disruptedPods or {}):
+                continue
+            left[id(pdb)] -= 1
+            violates = violates or left[id(pdb)] < 0
             if violates and charge is not Charge.EVERY:
                 break
         found[unit] += violates

@@ -218,13 +218,13 @@ def test_the_choice_equals_the_best_of_the_plans_of_all_nodes(
     least = min(costs.values())
     equal = sorted(each for each, cost in costs.items() if cost == least)
     if semantics is not Semantics.KEP:
-        assert (chosen.found.cost, chosen.ties) == (least, tuple(equal))
+        assert (chosen.plan.cost, chosen.ties) == (least, tuple(equal))
         return
     # Sums are a bound there: the plan of a node may have a later start than they show.
     assert isinstance(least, Harm)
-    assert isinstance(chosen.found.cost, Harm)
-    assert chosen.found.cost[:2] == least[:2]
-    assert chosen.found.cost == costs[chosen.found.domain.name]
+    assert isinstance(chosen.plan.cost, Harm)
+    assert chosen.plan.cost[:2] == least[:2]
+    assert chosen.plan.cost == costs[chosen.plan.domain.name]
     for name in chosen.ties:
         cost = costs[name]
         assert isinstance(cost, Harm)

@@ -9,17 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.filters.builders import mounts
 from tests.support.preemption.clusters import NOW
-from tests.support.preemption.scene import (
-    HOST,
-    engine_of,
-    group,
-    node,
-    of,
-    placed,
-    planned,
-    pod,
-    victims,
-)
+from tests.support.preemption.scene import HOST, engine_of, group, node, of, placed, planned, pod, victims
 from tests.support.volumes import manifests
 from tests.support.volumes.manifests import (
     DRIVER,
@@ -153,9 +143,7 @@ CASES = {
         by=of("high"),
     ),
     "a claim is provisioned for the node that was selected before": Case(
-        [node("n1"), node("n2"), LONE],
-        [SHARED, claim("c0", "1Gi", "shared", selected="n2")],
-        {"high": "n2"},
+        [node("n1"), node("n2"), LONE], [SHARED, claim("c0", "1Gi", "shared", selected="n2")], {"high": "n2"}
     ),
 }
 

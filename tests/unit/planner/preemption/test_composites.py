@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support import why as documents
 from tests.support.calling import calling
 from tests.support.preemption.scene import composite, gang, group, node, of, planned, pod, spared, victims
 from tests.support.scheduling.objects import running
 from tests.support.scheduling.rig import World
 from tests.support.scheduling.rig import pod as ours
-from tests.support.why import objects as documents
 
 from podium.planner.preemption.outcome import Outcome
 from podium.planner.semantics import Semantics

@@ -85,8 +85,8 @@ def test_an_interrupted_resumption_leaves_the_engine_as_it_was(case: tuple[Clust
     decision = engine.decide(target(name), NOW)
     if decision.chosen is None:
         return
-    units, _ = engine.units(for_group=decision.chosen.found.domain.node is None, now=SECONDS)
-    rows = units.all_members(decision.chosen.found.victims).tolist()
+    units, _ = engine.units(for_group=decision.chosen.plan.domain.node is None, now=SECONDS)
+    rows = units.all_members(decision.chosen.plan.victims).tolist()
     checks, again = interrupted(
         engine, lambda deadline: engine.resume(target(name), rows, NOW, deadline=deadline)
     )
@@ -113,7 +113,7 @@ def test_an_interrupted_next_decision_leaves_the_engine_as_it_was() -> None:
     first = engine.decide((NS, "first"), NOW)
     assert first.chosen is not None
     engine.nominate((NS, "first"), "n0")
-    engine.mark_for_deletion(first.chosen.found.victims.tolist())
+    engine.mark_for_deletion(first.chosen.plan.victims.tolist())
     checks, second = interrupted(
         engine, lambda deadline: engine.decide_next(first, (NS, "second"), NOW, deadline=deadline)
     )

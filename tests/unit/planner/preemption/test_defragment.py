@@ -4,28 +4,17 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import msgspec
 import pytest
 from tests.support.filters import builders
 from tests.support.preemption.clusters import NOW, NS
-from tests.support.preemption.scene import (
-    HOST,
-    engine_of,
-    gang,
-    group,
-    pod,
-    priority_class,
-    scheduled,
-)
-from tests.unit.planner.preemption.test_pinned import daemon_set, of_daemon_set
+from tests.support.preemption.scene import HOST, engine_of, gang, group, pod, priority_class, scheduled
+from tests.unit.planner.preemption.test_budgets import budget
+from tests.unit.planner.preemption.test_pinned import daemon_set, mirror, of_daemon_set
 
-from podium.api.core import MIRROR, PodDisruptionBudget
-from podium.api.meta import OwnerReference
-from podium.api.schedulable import Schedulable, SchedulableNode
+from podium.api.schedulable import SchedulableNode
 from podium.errors import PodiumUsageError
 from podium.groups.topology import SLICE_SIZE, SLICE_TOPOLOGY
-from podium.planner.preemption.defragment import MOST_TRIED
-from podium.planner.preemption.emptying import Defragmentation, DomainMoves, Freeing
+from podium.planner.preemption.defragment import MOST_TRIED, Defragmentation, DomainMoves, Freeing
 from podium.planner.preemption.units import SHRINK
 from podium.planner.settings import Budgets
 
@@ -43,32 +32,6 @@ def rack(name: str, *cpus: int, gpus: int = 0, row: str = "") -> list[Schedulabl
         )
         for at, cpu in enumerate(cpus)
     ]
-
-
-def budget(allowed: int, app: str = "web") -> PodDisruptionBudget:
-    return msgspec.convert(
-        {
-            "metadata": {"name": app, "namespace": NS},
-            "spec": {"selector": {"matchLabels": {"app": app}}},
-            "status": {"disruptionsAllowed": allowed},
-        },
-        PodDisruptionBudget,
-    )
-
-
-def mirror(name: str, node: str) -> Schedulable:
-    """Make the mirror of a static pod on its node."""
-    made = pod(name, 1, node=node, namespace="kube-system")
-    made.metadata.annotations = {MIRROR: "hash"}
-    owner: dict[str, Any] = {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "name": node,
-        "uid": node,
-        "controller": True,
-    }
-    made.metadata.ownerReferences = [OwnerReference(**owner)]
-    return made
 
 
 def freed(*objects: Any, key: str = RACK, most: int = 10, **settings: Any) -> Defragmentation:
@@ -152,7 +115,7 @@ CASES = {
         {"p": "b-0"},
     ),
     "the mirror of a static pod stays and does not count": Case(
-        [TWO, mirror("m", "a-0"), pod("p", 1, node="a-0"), pod("q", 1, node="b-0")],
+        [TWO, mirror("a-0", on="a-0"), pod("p", 1, node="a-0"), pod("q", 1, node="b-0")],
         Freeing.MOVABLE,
         {"p": "b-0"},
     ),
@@ -216,12 +179,7 @@ CASES = {
         {"ring-0": "c-0", "ring-1": "b-0"},
     ),
     "a group stays if one member finds no room": Case(
-        [
-            rack("a", 4),
-            rack("b", 4),
-            group("ring", whole=True),
-            gang("ring", ["a-0", "b-0"], 3),
-        ],
+        [rack("a", 4), rack("b", 4), group("ring", whole=True), gang("ring", ["a-0", "b-0"], 3)],
         Freeing.DOES_NOT_FIT,
         message="its pods request more cpu than is free on other nodes",
     ),
@@ -351,7 +309,7 @@ class Order(NamedTuple):
 SPARE = [builders.node("spare", {"cpu": 16})]
 ORDERS = {
     "fewest violations": Order(
-        [SPARE, rack("a", 4), rack("b", 4), budget(0), pod("p", 1, node="a-0", labels={"app": "web"}),
+        [SPARE, rack("a", 4), rack("b", 4), budget(allowed=0), pod("p", 1, node="a-0", labels={"app": "a"}),
          pod("q", 1, 7, node="b-0")],
         "ba",
     ),
@@ -408,7 +366,7 @@ def test_the_harm_of_each_move_is_reported() -> None:
             SPARE,
             rack("a", 4, 4, gpus=2),
             builders.node("gpus", {GPU: 4}),
-            budget(1),
+            budget(allowed=1),
             group("ring", 5, whole=True),
             *(
                 builders.pod(
@@ -416,19 +374,15 @@ def test_the_harm_of_each_move_is_reported() -> None:
                 )
                 for at in (0, 1)
             ),
-            pod("p", 1, 2, node="a-0", labels={"app": "web"}, ago=60),
-            pod("q", 1, 3, node="a-1", labels={"app": "web"}, ago=60),
+            pod("p", 1, 2, node="a-0", labels={"app": "a"}, ago=60),
+            pod("q", 1, 3, node="a-1", labels={"app": "a"}, ago=60),
         ),
         "a",
     )
     assert [
         (unit.kind, unit.name, unit.priority, unit.acceleratorSeconds, unit.violations)
         for unit in found.moves
-    ] == [
-        ("PodGroup", "ring", 5, 7200, 0),
-        ("Pod", "q", 3, 0, 0),
-        ("Pod", "p", 2, 0, 1),
-    ]
+    ] == [("PodGroup", "ring", 5, 7200, 0), ("Pod", "q", 3, 0, 0), ("Pod", "p", 2, 0, 1)]
     assert found.harm is not None
     assert (found.harm.violations, found.harm.acceleratorSeconds, found.harm.units, found.harm.pods) == (
         1,
@@ -441,7 +395,7 @@ def test_the_harm_of_each_move_is_reported() -> None:
 
 def test_strict_budgets_keep_a_domain() -> None:
     """A domain whose moves violate a budget stays if budgets are strict."""
-    objects = [TWO, budget(0), pod("p", 1, node="a-0", labels={"app": "web"}), pod("q", 1, node="b-0")]
+    objects = [TWO, budget(allowed=0), pod("p", 1, node="a-0", labels={"app": "a"}), pod("q", 1, node="b-0")]
     found = domain(freed(*objects, budgets=Budgets.STRICT), "a")
     assert found.outcome is Freeing.DOES_NOT_FIT
     assert found.message == "its moves would violate a PodDisruptionBudget, and budgets are strict"

@@ -10,7 +10,7 @@ from tests.support.preemption.plain_cluster import Cluster, Node, Pod, fits, sti
 from tests.support.preemption.plain_preemption import Unit, eligible, harm, leaves, running, units
 
 from podium.planner.engine import Engine
-from podium.planner.preemption.emptying import DomainMoves, Freeing
+from podium.planner.preemption.defragment import DomainMoves, Freeing
 from podium.planner.settings import Settings
 
 GIB = 2**30

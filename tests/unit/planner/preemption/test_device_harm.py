@@ -7,14 +7,15 @@ from tests.support.devices.scene import claim, cluster, devices_of, holder, node
 from tests.support.filters import builders
 from tests.support.preemption.clusters import NOW, NS, state_of, time_of
 from tests.support.preemption.scene import HOST, SECONDS, engine_of, group, of, planned, victims
+from tests.unit.planner.preemption.test_harm import harm_of
 
-from podium.answers.plans import accelerators
+from podium.answers.whatifplans import accelerators
 from podium.api.core import ResourceClaimEntry
 from podium.api.devices import ResourceClaim
 from podium.api.records import PlanMode
-from podium.planner.preemption.outcome import HarmLevel, PlanHarm
+from podium.planner.preemption.outcome import PlanHarm
 from podium.schedulerplugin.history import planned as records
-from podium.schedulerplugin.scheduling.plans import eviction
+from podium.schedulerplugin.scheduling.decisioneffects import eviction
 
 GPU = "nvidia.com/gpu"
 
@@ -40,10 +41,6 @@ def marked(name: str, *, share: str = "", admin: bool = False) -> ResourceClaim:
     return made
 
 
-def harm_of(work: int, *levels: tuple[int, int, int]) -> PlanHarm:
-    return PlanHarm(0, tuple(HarmLevel(*each) for each in levels), work)
-
-
 ALL = [*waiting("high", 2)]
 TWO = cluster(1, 2)
 SHARED = claim("c", ["n0/gpu-0", "n0/gpu-1"], ["a", "b"])
@@ -53,19 +50,19 @@ LARGE: dict[str, Any] = {"containers": [{"name": "c", "resources": {"requests": 
 CASES: dict[str, tuple[list[Any], PlanHarm]] = {
     "a device of a claim counts as an accelerator": (
         [*TWO, *held("a", 600, "gpu-0", "gpu-1"), *ALL],
-        harm_of(1_200, (0, 1, 1)),
+        harm_of(0, 1_200, (0, 1, 1)),
     ),
     "devices of two victims": (
         [*TWO, *held("a", 600, "gpu-0"), *held("b", 60, "gpu-1"), *ALL],
-        harm_of(660, (0, 2, 2)),
+        harm_of(0, 660, (0, 2, 2)),
     ),
     "a claim of two victims counts once, for the longest time": (
         [*TWO, SHARED, started("a", 600, claims=["c"]), started("b", 60, claims=["c"]), *ALL],
-        harm_of(1_200, (0, 2, 2)),
+        harm_of(0, 1_200, (0, 2, 2)),
     ),
     "a claim of two victims counts for the highest priority": (
         [*TWO, SHARED, started("a", 600, claims=["c"]), started("b", 60, 1, claims=["c"]), *ALL],
-        harm_of(120, (1, 1, 1), (0, 1, 1)),
+        harm_of(0, 120, (1, 1, 1), (0, 1, 1)),
     ),
     "a claim of a gang counts once": (
         [
@@ -75,7 +72,7 @@ CASES: dict[str, tuple[list[Any], PlanHarm]] = {
             *(started(f"low-{at}", 600 + at, claims=["c"], group="low") for at in range(2)),
             *ALL,
         ],
-        harm_of(1_202, (0, 1, 2)),
+        harm_of(0, 1_202, (0, 1, 2)),
     ),
     "a claim that is not reserved for the pod does not count": (
         [
@@ -84,15 +81,15 @@ CASES: dict[str, tuple[list[Any], PlanHarm]] = {
             started("a", 600, claims=["c"], **LARGE),
             pod("high", 10, (), **LARGE),
         ],
-        harm_of(0, (0, 1, 1)),
+        harm_of(0, 0, (0, 1, 1)),
     ),
     "administrative access does not count": (
         [*TWO, marked("a", admin=True), started("a", 600, **LARGE), pod("high", 10, (), **LARGE)],
-        harm_of(0, (0, 1, 1)),
+        harm_of(0, 0, (0, 1, 1)),
     ),
     "a share of a device counts as a device": (
         [*TWO, marked("a", share="s"), started("a", 600, **LARGE), pod("high", 10, (), **LARGE)],
-        harm_of(600, (0, 1, 1)),
+        harm_of(0, 600, (0, 1, 1)),
     ),
     "devices and accelerators of device plugins add up": (
         [
@@ -102,7 +99,7 @@ CASES: dict[str, tuple[list[Any], PlanHarm]] = {
             started("a", 10, containers=[{"name": "c", "resources": {"requests": {GPU: "3", "cpu": "1"}}}]),
             *waiting("high"),
         ],
-        harm_of(40, (0, 1, 1)),
+        harm_of(0, 40, (0, 1, 1)),
     ),
 }
 

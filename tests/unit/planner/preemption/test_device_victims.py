@@ -1,7 +1,6 @@
 """The victims for devices: partitions with counters, taints, shared claims, gangs of different members."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -18,22 +17,8 @@ from tests.support.devices.scene import (
     waiting,
 )
 from tests.support.preemption.clusters import time_of
-from tests.support.preemption.scene import SECONDS, group, of, placed, planned, victims
-
-from podium.planner.preemption.outcome import Outcome
-
-AFTER, FITS, NOT = Outcome.FITS_AFTER_PREEMPTION, Outcome.FITS, Outcome.DOES_NOT_FIT
-HOT = [{"key": "hot", "effect": "NoSchedule"}]
-
-
-@dataclass(frozen=True)
-class Case:
-    """Objects, and the plan for the pod `high` or the gang `high`."""
-
-    objects: list[Any]
-    outcome: Outcome
-    victims: Sequence[str] = ()
-    by: Any = "high"
+from tests.support.preemption.scene import SECONDS, group, of, placed, planned
+from tests.unit.planner.preemption.test_devices import AFTER, FITS, HOT, NOT, Case, check, gang_waiting
 
 
 def card(*partitions: str, memory: int = 4, tainted: Sequence[str] = ()) -> list[Any]:
@@ -69,13 +54,7 @@ def on_card(name: str, partition: str, priority: int = 0) -> list[Any]:
     return holder(name, [f"n0/{partition}"], priority)
 
 
-SMALL = [f"small-{at}" for at in range(4)]
-
-
-def gang(*counts: int) -> list[Any]:
-    """Return the pending gang `high` whose members need so many devices."""
-    members = [waiting(f"high-{at}", count, group="high") for at, count in enumerate(counts)]
-    return [group("high", 10, len(counts)), *chain.from_iterable(members)]
+SMALL, HALVES = [f"small-{at}" for at in range(4)], [f"half-{at}" for at in range(4)]
 
 
 PARTITIONS = {
@@ -135,6 +114,21 @@ PARTITIONS = {
         ],
         NOT,
     ),
+    "counters are free beside one half": Case(
+        [*card(*HALVES), *on_card("a", "half-0"), *asking("half")], FITS, (), {"high": "n0"}
+    ),
+    "one of two halves is evicted for a third": Case(
+        [*card(*HALVES), *on_card("a", "half-0"), *on_card("b", "half-1"), *asking("half")], AFTER, ["b"]
+    ),
+    "two halves are evicted for two others": Case(
+        [*card(*HALVES), *on_card("a", "half-0"), *on_card("b", "half-1"), *asking("half", 2)],
+        AFTER,
+        ["a", "b"],
+        {"high": "n0"},
+    ),
+    "counters do not suffice for three halves": Case(
+        [*card(*HALVES), *on_card("a", "half-0"), *on_card("b", "half-1"), *asking("half", 3)], NOT
+    ),
 }
 TAINTS = {
     "no holder of a tainted partition is evicted for it": Case(
@@ -164,38 +158,32 @@ TAINTS = {
             devices_of("n0", 0, devices=[{"name": "gpu-0", "taints": HOT}, {"name": "gpu-1"}]),
             *holder("a", ["n0/gpu-0"]),
             *holder("b", ["n0/gpu-1"]),
-            *gang(1, 1),
+            *gang_waiting(1, 1),
         ],
         NOT,
         by=of("high"),
     ),
 }
+# Two claims that the pod b uses, and a claim that a user of higher priority keeps.
+CHAINED = [
+    *cluster(1, 2),
+    claim("c", ["n0/gpu-0"], ["a", "b"]),
+    claim("d", ["n0/gpu-1"], ["b", "e"]),
+    pod("a", claims=["c"], node="n0"),
+    pod("b", claims=["c", "d"], node="n0"),
+]
+KEPT = [
+    *cluster(1, 2),
+    claim("c", ["n0/gpu-0"], ["a", "b"]),
+    pod("a", claims=["c"], node="n0"),
+    pod("b", 20, claims=["c"], node="n0"),
+]
 SHARED = {
     "shared claims pull in the units that share them": Case(
-        [
-            *cluster(1, 2),
-            claim("c", ["n0/gpu-0"], ["a", "b"]),
-            claim("d", ["n0/gpu-1"], ["b", "e"]),
-            pod("a", claims=["c"], node="n0"),
-            pod("b", claims=["c", "d"], node="n0"),
-            pod("e", claims=["d"], node="n0"),
-            *waiting("high", 2),
-        ],
-        AFTER,
-        ["a", "b", "e"],
+        [*CHAINED, pod("e", claims=["d"], node="n0"), *waiting("high", 2)], AFTER, ["a", "b", "e"]
     ),
     "one of two claims suffices, and a user of the other stays": Case(
-        [
-            *cluster(1, 2),
-            claim("c", ["n0/gpu-0"], ["a", "b"]),
-            claim("d", ["n0/gpu-1"], ["b", "e"]),
-            pod("a", claims=["c"], node="n0"),
-            pod("b", claims=["c", "d"], node="n0"),
-            pod("e", 5, claims=["d"], node="n0"),
-            *waiting("high"),
-        ],
-        AFTER,
-        ["a", "b"],
+        [*CHAINED, pod("e", 5, claims=["d"], node="n0"), *waiting("high")], AFTER, ["a", "b"]
     ),
     "a claim of a gang and a pod is freed by both": Case(
         [
@@ -212,28 +200,10 @@ SHARED = {
         ["a", "low-0", "low-1"],
     ),
     "a gang evicts no pod whose claim another user keeps": Case(
-        [
-            *cluster(1, 2),
-            claim("c", ["n0/gpu-0"], ["a", "b"]),
-            pod("a", claims=["c"], node="n0"),
-            pod("b", 20, claims=["c"], node="n0"),
-            *holder("d", ["n0/gpu-1"]),
-            *gang(1, 1),
-        ],
-        NOT,
-        by=of("high"),
+        [*KEPT, *holder("d", ["n0/gpu-1"]), *gang_waiting(1, 1)], NOT, by=of("high")
     ),
     "a claim whose other user stays is no reason to evict": Case(
-        [
-            *cluster(1, 2),
-            claim("c", ["n0/gpu-0"], ["a", "b"]),
-            pod("a", claims=["c"], node="n0"),
-            pod("b", 20, claims=["c"], node="n0"),
-            *holder("d", ["n0/gpu-1"], 5),
-            *waiting("high"),
-        ],
-        AFTER,
-        ["d"],
+        [*KEPT, *holder("d", ["n0/gpu-1"], 5), *waiting("high")], AFTER, ["d"]
     ),
 }
 LOW = [
@@ -245,9 +215,11 @@ LOW = [
 ]
 LARGER = [node("n0"), node("n1"), device_class(), devices_of("n0", 3), devices_of("n1", 1)]
 GANGS = {
-    "a gang of different members fits on free devices": Case([*LARGER, *gang(1, 3)], FITS, by=of("high")),
+    "a gang of different members fits on free devices": Case(
+        [*LARGER, *gang_waiting(1, 3)], FITS, by=of("high")
+    ),
     "a gang of different members evicts the one holder in its way": Case(
-        [*LARGER, *holder("a", ["n0/gpu-0"]), *gang(1, 3)], AFTER, ["a"], of("high")
+        [*LARGER, *holder("a", ["n0/gpu-0"]), *gang_waiting(1, 3)], AFTER, ["a"], by=of("high")
     ),
     "different members evict a gang that has enough devices, and no pod beside it": Case(
         [
@@ -256,22 +228,22 @@ GANGS = {
             devices_of("n1", 4),
             *holder("a", ["n0/gpu-0", "n0/gpu-1"], start=time_of(SECONDS - 60)),
             *LOW,
-            *gang(1, 2),
+            *gang_waiting(1, 2),
         ],
         AFTER,
         ["low-0", "low-1", "low-2"],
-        of("high"),
+        by=of("high"),
     ),
     "a member with few devices leaves those of the large one": Case(
         [
             *LARGER,
             *holder("a", ["n0/gpu-0", "n0/gpu-1", "n0/gpu-2"]),
             *holder("b", ["n1/gpu-0"]),
-            *gang(1, 3),
+            *gang_waiting(1, 3),
         ],
         AFTER,
         ["a", "b"],
-        of("high"),
+        by=of("high"),
     ),
     "one holder of many devices is evicted rather than several of few": Case(
         [
@@ -279,11 +251,11 @@ GANGS = {
             *holder("a", ["n0/gpu-0", "n0/gpu-1", "n0/gpu-2"]),
             *holder("b", ["n0/gpu-3"]),
             *holder("c", ["n0/gpu-4"]),
-            *gang(1, 2),
+            *gang_waiting(1, 2),
         ],
         AFTER,
         ["a"],
-        of("high"),
+        by=of("high"),
     ),
 }
 ALL = {**PARTITIONS, **TAINTS, **SHARED, **GANGS}
@@ -291,12 +263,11 @@ ALL = {**PARTITIONS, **TAINTS, **SHARED, **GANGS}
 
 @pytest.mark.parametrize("case", ALL.values(), ids=list(ALL))
 def test_a_plan_for_devices_evicts(case: Case) -> None:
-    made = planned(case.objects, by=case.by)
-    assert (made.outcome, sorted(victims(made))) == (case.outcome, list(case.victims))
+    check(case)
 
 
 def test_members_are_placed_where_their_devices_are() -> None:
-    made = planned(LARGER, holder("a", ["n0/gpu-0"]), gang(1, 3), by=of("high"))
+    made = planned(LARGER, holder("a", ["n0/gpu-0"]), gang_waiting(1, 3), by=of("high"))
     assert placed(made) == {"high-0": "n1", "high-1": "n0"}
 
 

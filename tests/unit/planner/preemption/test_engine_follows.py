@@ -196,11 +196,7 @@ class Following(RuleBasedStateMachine):
 
     @rule(
         gone=st.one_of(
-            st.builds(
-                builders.pod,
-                st.sampled_from(NAMES),
-                namespace=st.sampled_from([NS, "kube-system"]),
-            ),
+            st.builds(builders.pod, st.sampled_from(NAMES), namespace=st.sampled_from([NS, "kube-system"])),
             st.builds(node, st.sampled_from(NODES)),
             st.builds(group, st.sampled_from(GROUPS), native=st.booleans()),
             st.builds(budget, st.sampled_from("xy")),

@@ -23,10 +23,7 @@ from podium.planner.preemption.outcome import Outcome, Plan
 def full_nodes(*lows: int) -> list[Any]:
     """Return nodes n1, n2... of 4 cpus, each with a pod of priority 1 that takes that many."""
     nodes = [node(f"n{at}") for at in range(1, len(lows) + 1)]
-    return [
-        nodes,
-        [pod(f"low-{at}", cpu, 1, node=f"n{at}", ago=60) for at, cpu in enumerate(lows, 1) if cpu],
-    ]
+    return [nodes, [pod(f"low-{at}", cpu, 1, node=f"n{at}", ago=60) for at, cpu in enumerate(lows, 1) if cpu]]
 
 
 def want(members: int, least: int | None, *more: Any, cpu: int = 4, **settings: Any) -> Plan:

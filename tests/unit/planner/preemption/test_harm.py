@@ -11,7 +11,7 @@ from tests.unit.planner.preemption.test_budgets import budget
 from podium.planner.preemption.outcome import HarmLevel, Outcome, PlanHarm
 from podium.planner.progress import CHECKPOINT
 from podium.planner.semantics import Semantics
-from podium.schedulerplugin.scheduling.plans import eviction
+from podium.schedulerplugin.scheduling.decisioneffects import eviction
 
 GPU = "nvidia.com/gpu"
 APP = {"app": "a"}
@@ -40,11 +40,7 @@ CASES: dict[str, tuple[list[Any], PlanHarm]] = {
         harm_of(0, 2_640, (3, 1, 1), (1, 1, 1)),
     ),
     "a whole group is one unit": (
-        [
-            group("g", 1, 2, whole=True),
-            [low(f"g-{at}", 4, group="g") for at in range(2)],
-            high(8),
-        ],
+        [group("g", 1, 2, whole=True), [low(f"g-{at}", 4, group="g") for at in range(2)], high(8)],
         harm_of(0, 4_800, (1, 1, 2)),
     ),
     "pods without accelerators": (

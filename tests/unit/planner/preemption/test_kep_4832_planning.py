@@ -86,10 +86,7 @@ def test_nominations_of_the_groups_own_members_do_not_block_it() -> None:
 
 def test_a_nomination_for_a_deleted_node_reserves_nothing() -> None:
     plan = planned(
-        node("node1"),
-        pod("pod1", 3, 9, status={"nominatedNodeName": "node2"}),
-        pod("pod2", 3, 5),
-        by="pod2",
+        node("node1"), pod("pod1", 3, 9, status={"nominatedNodeName": "node2"}), pod("pod2", 3, 5), by="pod2"
     )
     assert plan.outcome is Outcome.FITS
 

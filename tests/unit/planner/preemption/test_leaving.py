@@ -153,9 +153,7 @@ def test_another_disruption_is_no_preemption(condition: dict[str, str]) -> None:
 
 
 @LEAVING
-def test_a_leaving_pod_elsewhere_is_awaited_if_anti_affinity_excludes_it(
-    leaving: dict[str, Any],
-) -> None:
+def test_a_leaving_pod_elsewhere_is_awaited_if_anti_affinity_excludes_it(leaving: dict[str, Any]) -> None:
     """There is room, but a pod bound at once would violate its anti-affinity."""
     zone = {ZONE: "z"}
     apart = {"labelSelector": {"matchLabels": {"app": "b"}}, "topologyKey": ZONE}

@@ -195,11 +195,7 @@ def test_only_its_tenant_reads_the_name_of_the_pod_on_another_node() -> None:
 
 
 def in_two_namespaces() -> list[Any]:
-    theirs = {
-        "labelSelector": {"matchLabels": {"app": "q"}},
-        "topologyKey": ZONE,
-        "namespaceSelector": {},
-    }
+    theirs = {"labelSelector": {"matchLabels": {"app": "q"}}, "topologyKey": ZONE, "namespaceSelector": {}}
     required = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [theirs]}}
     q = pod("q", 1, 1, node="n2", ago=60, namespace="team-b", uid="uid-of-q", labels={"app": "q"})
     return [pod("low", 4, 1, node="n1", ago=60), q, pod("p", 4, 9, affinity=required)]
@@ -279,7 +275,7 @@ def test_an_explanation_leaves_the_engine_as_it_was() -> None:
     again = engine.decide((NS, "twin"), NOW)
     assert again.chosen is not None
     assert decision.chosen is not None
-    assert again.chosen.found.victims is decision.chosen.found.victims
+    assert again.chosen.plan.victims is decision.chosen.plan.victims
 
 
 @given(clusters(), st.sampled_from(Budgets))

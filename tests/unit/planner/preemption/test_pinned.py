@@ -8,8 +8,8 @@ from tests.support.preemption.clusters import NOW, NS, state_of
 from tests.support.preemption.scene import node, planned, pod, spared, victims
 
 from podium.api.findings import ObjectRef
-from podium.api.foreign import PodOwner
 from podium.api.meta import ObjectMeta, OwnerReference
+from podium.api.podkinds.kind import PodOwner
 from podium.api.schedulable import Affinity, Schedulable, SchedulableNode
 from podium.cluster.state import ClusterState
 from podium.planner.engine import Engine
@@ -17,7 +17,7 @@ from podium.planner.preemption.protection import DAEMON_SET, is_mirror
 from podium.planner.preemption.protection import of_daemon_set as is_of_daemon_set
 from podium.planner.semantics import Semantics
 from podium.planner.settings import Settings
-from podium.schedulerplugin.live.keep import transform
+from podium.schedulerplugin.live.transforms import transform
 
 MIRROR = {"kubernetes.io/config.mirror": "hash"}
 
@@ -62,13 +62,15 @@ def with_uid(name: str, uid: str) -> SchedulableNode:
     return made
 
 
-def mirror(uid: str = "uid-n1", annotations: dict[str, str] | None = MIRROR, **owner: Any) -> Schedulable:
-    made = pod("static-n1", 2, 0, node="n1")
+def mirror(
+    uid: str = "uid-n1", annotations: dict[str, str] | None = MIRROR, on: str = "n1", **owner: Any
+) -> Schedulable:
+    made = pod(f"static-{on}", 2, 0, node=on)
     made.metadata.annotations = annotations
     reference: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Node",
-        "name": "n1",
+        "name": on,
         "uid": uid,
         "controller": True,
     }

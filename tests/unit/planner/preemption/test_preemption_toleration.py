@@ -37,46 +37,33 @@ THIRTY_MINUTES = priority_class("low-non-preempted-30min", LOW, minimum=CRITICAL
 PLAIN = priority_class("low", LOW)
 
 
-def against(found: PriorityClass | None, priority: int, ago: int | None = 0, **fields: Any) -> Plan:
+def against(victim_class: PriorityClass | None, priority: int, ago: int | None = 0, **fields: Any) -> Plan:
     """Plan for a pod of that priority against one victim of a class, scheduled so many seconds ago."""
     status = scheduled(ago) if ago is not None else {}
-    victim: dict[str, Any] = {"priorityClassName": found.metadata.name if found else None, "status": status}
+    victim: dict[str, Any] = {
+        "priorityClassName": victim_class.metadata.name if victim_class else None,
+        "status": status,
+    }
     return planned(
         node("n1"),
-        [found] if found else [],
+        [victim_class] if victim_class else [],
         pod("victim", 4, LOW, node="n1", **victim | fields),
         pod("high", 4, priority),
     )
 
 
-@pytest.mark.parametrize("found", [NON_PREEMPTED, TEN_MINUTES, THIRTY_MINUTES, PLAIN])
-def test_system_critical_preempts_every_class_at_once(found: PriorityClass) -> None:
-    assert victims(against(found, CRITICAL)) == ["victim"]
-
-
 @pytest.mark.parametrize(
-    ("found", "ago", "taken"),
+    ("victim_class", "priority", "ago", "fields", "taken"),
     [
-        pytest.param(PLAIN, 0, True, id="low has no toleration: normal preemption"),
-        pytest.param(NON_PREEMPTED, 0, False, id="low-non-preempted: not at once"),
-        pytest.param(NON_PREEMPTED, 10**9, False, id="low-non-preempted: never"),
-        pytest.param(TEN_MINUTES, 599, False, id="10min: not before ten minutes"),
-        pytest.param(TEN_MINUTES, 601, True, id="10min: after ten minutes"),
-        pytest.param(THIRTY_MINUTES, 601, False, id="30min: not after ten"),
-        pytest.param(THIRTY_MINUTES, 1_801, True, id="30min: after thirty"),
-    ],
-)
-def test_high_preempts_a_victim_after_its_guaranteed_time(
-    found: PriorityClass, ago: int, taken: bool
-) -> None:
-    plan = against(found, HIGH, ago)
-    assert victims(plan) == (["victim"] if taken else [])
-    assert plan.outcome is (Outcome.FITS_AFTER_PREEMPTION if taken else Outcome.DOES_NOT_FIT)
-
-
-@pytest.mark.parametrize(
-    ("found", "priority", "ago", "fields", "taken"),
-    [
+        pytest.param(PLAIN, CRITICAL, 0, {}, True, id="system critical preempts low at once"),
+        pytest.param(TEN_MINUTES, CRITICAL, 0, {}, True, id="and 10min"),
+        pytest.param(THIRTY_MINUTES, CRITICAL, 0, {}, True, id="and 30min"),
+        pytest.param(NON_PREEMPTED, CRITICAL, 0, {}, True, id="5: at the minimum, not exempt"),
+        pytest.param(PLAIN, HIGH, 0, {}, True, id="low has no toleration: normal preemption"),
+        pytest.param(NON_PREEMPTED, HIGH, 0, {}, False, id="low-non-preempted: not at once"),
+        pytest.param(TEN_MINUTES, HIGH, 601, {}, True, id="10min: after ten minutes"),
+        pytest.param(THIRTY_MINUTES, HIGH, 601, {}, False, id="30min: not after ten"),
+        pytest.param(THIRTY_MINUTES, HIGH, 1_801, {}, True, id="30min: after thirty"),
         pytest.param(None, HIGH, None, {}, True, id="1: a victim of no class is not exempt"),
         pytest.param(
             priority_class("c", LOW, minimum="10e3", seconds=-1), 10**9, 0, {}, False,
@@ -106,7 +93,6 @@ def test_high_preempts_a_victim_after_its_guaranteed_time(
             priority_class("c", LOW, minimum=CRITICAL), HIGH, 0, {}, True,
             id="4: no seconds are 0 seconds",
         ),
-        pytest.param(NON_PREEMPTED, CRITICAL, 0, {}, True, id="5: at the minimum, not exempt"),
         pytest.param(NON_PREEMPTED, CRITICAL - 1, 0, {}, False, id="5: below it, exempt"),
         pytest.param(NON_PREEMPTED, HIGH, 10**9, {}, False, id="6: negative seconds are for ever"),
         pytest.param(
@@ -122,10 +108,12 @@ def test_high_preempts_a_victim_after_its_guaranteed_time(
         pytest.param(TEN_MINUTES, HIGH, -60, {}, False, id="8: scheduled in the future, exempt"),
     ],
 )  # fmt: skip
-def test_the_steps_of_the_plugin(
-    found: PriorityClass | None, priority: int, ago: int | None, fields: dict[str, Any], taken: bool
+def test_the_classes_of_the_proposal_and_the_steps_of_the_plugin(
+    victim_class: PriorityClass | None, priority: int, ago: int | None, fields: dict[str, Any], taken: bool
 ) -> None:
-    assert victims(against(found, priority, ago, **fields)) == (["victim"] if taken else [])
+    plan = against(victim_class, priority, ago, **fields)
+    assert victims(plan) == (["victim"] if taken else [])
+    assert plan.outcome is (Outcome.FITS_AFTER_PREEMPTION if taken else Outcome.DOES_NOT_FIT)
 
 
 def test_2_no_user_class_preempts_a_victim_of_a_missing_class_and_the_plan_says_so() -> None:
@@ -181,7 +169,7 @@ def test_4_an_annotation_that_does_not_parse_is_a_finding() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "ago", "why"),
+    ("victim_class", "ago", "why"),
     [
         (NON_PREEMPTED, 0, "its PriorityClass tolerates preemption by priorities below 10000 for ever"),
         (
@@ -215,8 +203,10 @@ def test_4_an_annotation_that_does_not_parse_is_a_finding() -> None:
         ),
     ],
 )
-def test_the_plan_names_the_reason_of_each_exemption(found: PriorityClass, ago: int | None, why: str) -> None:
-    assert spared(against(found, HIGH, ago)) == {"victim": why}
+def test_the_plan_names_the_reason_of_each_exemption(
+    victim_class: PriorityClass, ago: int | None, why: str
+) -> None:
+    assert spared(against(victim_class, HIGH, ago)) == {"victim": why}
 
 
 def test_a_toleration_may_end_after_the_last_calendar_year() -> None:
@@ -241,7 +231,11 @@ def test_a_system_class_counts_without_its_object() -> None:
 
 
 def group_of_two(
-    found: PriorityClass, *, ago: tuple[int | None, int | None], own: str | None = None, whole: bool = True
+    victim_class: PriorityClass,
+    *,
+    ago: tuple[int | None, int | None],
+    own: str | None = None,
+    whole: bool = True,
 ) -> list[Any]:
     """Return a node full of a group of that class; `own` is the class that its pods name."""
     members = [
@@ -258,8 +252,8 @@ def group_of_two(
     ]
     return [
         node("n1"),
-        found,
-        group("low", LOW, 2, whole=whole, priority_class_name=found.metadata.name),
+        victim_class,
+        group("low", LOW, 2, whole=whole, priority_class_name=victim_class.metadata.name),
         members,
     ]
 

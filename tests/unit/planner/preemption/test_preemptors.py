@@ -97,25 +97,25 @@ def test_a_gated_pod_is_no_preemptor() -> None:
 
 @pytest.mark.parametrize("semantics", Semantics)
 @pytest.mark.parametrize("least", [1, 2, 3, None])
-def test_one_gated_member_holds_its_whole_group_in_1_37(semantics: Semantics, least: int | None) -> None:
+def test_one_gated_member_holds_its_whole_group_from_1_37_on(semantics: Semantics, least: int | None) -> None:
     """Although enough other members could be placed; other semantics place these."""
     gated = pod("held", 1, group="high", schedulingGates=[{"name": "a"}, {"name": "b"}])
     cluster = node("n1"), group("high", 5, least), gang("high", [None, None], 1, priority=5), gated
     plan = planned(*cluster, by=of("high"), semantics=semantics)
-    if semantics is Semantics.V1_37:
-        held = "kube-scheduler 1.37 holds the whole group: 1 pod held by scheduling gates: a, b"
+    if semantics in (Semantics.V1_37, Semantics.V1_38):
+        held = f"kube-scheduler {semantics} holds the whole group: 1 pod held by scheduling gates: a, b"
         assert (plan.outcome, plan.message) == (Outcome.NOT_ELIGIBLE, held)
     else:
         assert (plan.outcome is Outcome.FITS) is (least != 3)
 
 
 @pytest.mark.parametrize("semantics", Semantics)
-def test_a_gated_member_that_comes_late_holds_the_others_in_1_37(semantics: Semantics) -> None:
+def test_a_gated_member_that_comes_late_holds_the_others_from_1_37_on(semantics: Semantics) -> None:
     """Running members keep their places; a pending member gets none."""
     gated = pod("held", 1, group="high", schedulingGates=[{"name": "a"}])
     cluster = node("n1"), group("high", 5, 1), gang("high", ["n1", None], 1, priority=5), gated
     plan = planned(*cluster, by=of("high"), semantics=semantics)
-    assert (plan.outcome is Outcome.FITS) is (semantics is not Semantics.V1_37)
+    assert (plan.outcome is Outcome.FITS) is (semantics not in (Semantics.V1_37, Semantics.V1_38))
 
 
 def test_gated_members_do_not_count_toward_min_count() -> None:
@@ -173,41 +173,14 @@ def test_members_with_unsupported_demands_are_left_out_if_the_others_are_enough(
 
 # Divergence: pods of another priority than their group's.
 
-DIVERGENT = [group("high", 5, 1), gang("high", [None], 2, priority=1)]
-
-
-@pytest.mark.parametrize(
-    ("policy", "outcome", "taken"),
-    [
-        pytest.param(DivergencePolicy.USE_GROUP_PRIORITY, Outcome.FITS_AFTER_PREEMPTION, ["low"], id="group"),
-        pytest.param(DivergencePolicy.NO_PREEMPTION, Outcome.NOT_ELIGIBLE, [], id="none"),
-        pytest.param(DivergencePolicy.HOLD, Outcome.NOT_ELIGIBLE, [], id="hold"),
-    ],
-)
-def test_the_divergence_policy_for_a_group_that_preempts(
-    policy: DivergencePolicy, outcome: Outcome, taken: list[str]
-) -> None:
-    plan = planned(FULL, DIVERGENT, by=of("high"), divergence=policy)
-    assert (plan.outcome, victims(plan)) == (outcome, taken)
-    assert outcome is not Outcome.NOT_ELIGIBLE or policy in plan.message
-
-
-@pytest.mark.parametrize(
-    ("policy", "outcome"),
-    [
-        (DivergencePolicy.USE_GROUP_PRIORITY, Outcome.FITS),
-        (DivergencePolicy.NO_PREEMPTION, Outcome.FITS),
-        (DivergencePolicy.HOLD, Outcome.NOT_ELIGIBLE),
-    ],
-)
-def test_a_divergent_group_may_take_free_room_unless_it_is_held(
-    policy: DivergencePolicy, outcome: Outcome
-) -> None:
-    assert planned(node("n1"), DIVERGENT, by=of("high"), divergence=policy).outcome is outcome
-
-
 DIVERGES = (Condition("PodsNotMatchingPriority", "True", "PriorityMismatch"),)
-ALIKE = [group("high", 5, 1, conditions=DIVERGES), gang("high", [None], 2, priority=5)]
+DIVERGENT: dict[str, tuple[list[Any], str]] = {
+    "pods of another priority": ([group("high", 5, 1), gang("high", [None], 2, priority=1)], ""),
+    "the condition alone": (
+        [group("high", 5, 1, conditions=DIVERGES), gang("high", [None], 2, priority=5)],
+        "its condition PodsNotMatchingPriority is True",
+    ),
+}
 
 
 @pytest.mark.parametrize(
@@ -218,14 +191,17 @@ ALIKE = [group("high", 5, 1, conditions=DIVERGES), gang("high", [None], 2, prior
         (DivergencePolicy.HOLD, Outcome.NOT_ELIGIBLE, Outcome.NOT_ELIGIBLE),
     ],
 )
-def test_the_condition_counts_as_divergence_does(
-    policy: DivergencePolicy, full: Outcome, free: Outcome
+@pytest.mark.parametrize(("diverges", "named"), DIVERGENT.values(), ids=DIVERGENT)
+def test_a_divergent_group_preempts_and_takes_free_room_as_its_policy_allows(
+    diverges: list[Any], named: str, policy: DivergencePolicy, full: Outcome, free: Outcome
 ) -> None:
-    """Although the pods have the group's priority; the message names the condition."""
-    plan = planned(FULL, ALIKE, by=of("high"), divergence=policy)
+    plan = planned(FULL, diverges, by=of("high"), divergence=policy)
     assert plan.outcome is full
-    assert full is not Outcome.NOT_ELIGIBLE or "its condition PodsNotMatchingPriority is True" in plan.message
-    assert planned(node("n1"), ALIKE, by=of("high"), divergence=policy).outcome is free
+    assert victims(plan) == (["low"] if full is Outcome.FITS_AFTER_PREEMPTION else [])
+    if full is Outcome.NOT_ELIGIBLE:
+        assert policy in plan.message
+        assert named in plan.message
+    assert planned(node("n1"), diverges, by=of("high"), divergence=policy).outcome is free
 
 
 def test_the_condition_takes_no_protection_from_a_running_group() -> None:
@@ -273,12 +249,7 @@ def test_a_divergent_group_is_protected_at_its_own_integer(
     ],
 )
 def test_a_target_that_is_not_pending_is_an_error(by: Any, words: str) -> None:
-    cluster = [
-        FULL,
-        pod("done", 1, phase="Failed"),
-        group("runs", 5, 1),
-        gang("runs", ["n1"], 0, priority=5),
-    ]
+    cluster = [FULL, pod("done", 1, phase="Failed"), group("runs", 5, 1), gang("runs", ["n1"], 0, priority=5)]
     with pytest.raises(PodiumError, match=words):
         planned(cluster, by=by)
 

@@ -1,4 +1,4 @@
-"""The differences between the semantics: the KEP, the two releases, and plain pod preemption.
+"""The differences between the semantics: the KEP, the releases, and plain pod preemption.
 
 docs/preemption-reference.md has them in a table. The behaviour of kube-scheduler was read in its sources, and
 `differential` compares it with the real one.
@@ -25,12 +25,22 @@ from tests.support.preemption.scene import (
 )
 from tests.unit.planner.preemption.test_budgets import budget
 
+from podium.api.minors import MINORS
 from podium.planner.preemption.outcome import Outcome
 from podium.planner.semantics import Semantics
 
-KEP, V36, V37, PODS = Semantics.KEP, Semantics.V1_36, Semantics.V1_37, Semantics.PODS
+KEP, V36, V37, V38, PODS = Semantics
 # The victims on n1 of a pod of priority 5 that needs 2 cpus; empty for none.
 Taken = dict[Semantics, list[str]]
+
+
+def test_rules_and_minors_state_the_same_facts() -> None:
+    """The audit reads them from the minor, without the planner."""
+    for semantics in (V36, V37, V38):
+        rules, minor = semantics.rules, MINORS[int(semantics.removeprefix("1."))]
+        assert rules.empty_selector is minor.empty_selectors
+        assert rules.empty_domain is not minor.named_domains
+        assert rules.tree_agreement is minor.compared_trees
 
 
 def check(expected: Taken, *objects: Any, by: Any = "high") -> None:
@@ -44,58 +54,49 @@ def high_group(members: int = 1, cpu: int = 2, least: int = 1) -> list[Any]:
     return [group("high", 5, least), gang("high", [None] * members, cpu, priority=5)]
 
 
-def test_the_unit_of_a_group_of_mode_podgroup_for_a_pod_that_preempts() -> None:
+def test_the_unit_of_a_group_of_mode_podgroup() -> None:
     """1.36 knows groups only if a group preempts."""
     low = [group("low", 1, 2, whole=True), gang("low", ["n1", "n1"], 2, priority=1, ago=60)]
-    check(
-        {KEP: ["low-0", "low-1"], V37: ["low-0", "low-1"], V36: ["low-1"], PODS: ["low-1"]},
-        node("n1"),
-        low,
-        pod("high", 2, 5),
-    )
-
-
-def test_the_unit_of_a_group_of_mode_podgroup_for_a_group_that_preempts() -> None:
-    low = [group("low", 1, 2, whole=True), gang("low", ["n1", "n1"], 2, priority=1, ago=60)]
-    check(
-        {KEP: ["low-0", "low-1"], V37: ["low-0", "low-1"], V36: ["low-0", "low-1"]},
-        node("n1"),
-        low,
-        high_group(),
-        by=of("high"),
-    )
+    both, one = ["low-0", "low-1"], ["low-1"]
+    check({KEP: both, V37: both, V38: both, V36: one, PODS: one}, node("n1"), low, pod("high", 2, 5))
+    check({KEP: both, V37: both, V38: both, V36: both}, node("n1"), low, high_group(), by=of("high"))
 
 
 def test_the_priority_of_members_of_mode_pod() -> None:
-    """The group's under `kep` and in 1.37, their own in 1.36."""
+    """The group's under `kep` and in 1.37, their own in 1.36 and 1.38."""
     raised = [node("n1"), group("g", 9, 1), gang("g", ["n1"], 4, priority=1)]
     lowered = [node("n1"), group("g", 1, 1), gang("g", ["n1"], 4, priority=9)]
     for by in ("high", of("high")):
         mine = high_group() if by != "high" else pod("high", 2, 5)
-        check({KEP: [], V37: [], V36: ["g-0"]}, raised, mine, by=by)
-        check({KEP: ["g-0"], V37: ["g-0"], V36: []}, lowered, mine, by=by)
+        check({KEP: [], V37: [], V36: ["g-0"], V38: ["g-0"]}, raised, mine, by=by)
+        check({KEP: ["g-0"], V37: ["g-0"], V36: [], V38: []}, lowered, mine, by=by)
 
 
 def test_the_priority_of_a_group_of_mode_podgroup_that_a_group_preempts() -> None:
     lowered = [node("n1"), group("g", 1, 1, whole=True), gang("g", ["n1"], 4, priority=9)]
-    check({KEP: ["g-0"], V37: ["g-0"], V36: ["g-0"]}, lowered, high_group(), by=of("high"))
+    check({KEP: ["g-0"], V37: ["g-0"], V36: ["g-0"], V38: []}, lowered, high_group(), by=of("high"))
 
 
 def test_the_search_for_n() -> None:
-    """Only `kep` has it. 1.36 places the group again in each step of the reprieve, 1.37 once."""
+    """Only `kep` has it. 1.36 places the group again in each step of the reprieve, 1.37 and 1.38 once.
+
+    1.38 places it on the node with the cheapest victims.
+    """
     cluster = [
         node("n1"),
         node("n2"),
         pod("three", 4, 3, node="n1", ago=60),
         pod("one", 4, 1, node="n2", ago=60),
     ]
-    check({KEP: ["one"], V36: ["one"], V37: ["three"]}, cluster, high_group(cpu=4), by=of("high"))
+    check(
+        {KEP: ["one"], V36: ["one"], V37: ["three"], V38: ["one"]}, cluster, high_group(cpu=4), by=of("high")
+    )
 
 
 def test_the_number_of_members_that_preempt() -> None:
     """Exactly minCount under `kep`; in 1.37 all that fit without any victim; 1.36 ends with fewer."""
     cluster = [node("n1"), node("n2"), [pod(f"low-{at}", 4, 1, node=f"n{at}", ago=at) for at in (1, 2)]]
-    for semantics, number in {KEP: 1, V36: 1, V37: 2}.items():
+    for semantics, number in {KEP: 1, V36: 1, V37: 2, V38: 2}.items():
         plan = planned(cluster, high_group(2, 4), by=of("high"), semantics=semantics)
         assert len(victims(plan)) == len(placed(plan)) == number
 
@@ -113,14 +114,14 @@ def test_the_members_that_only_spared_pods_attract() -> None:
     ]
     in_tree = [composite("tree", 5, 1), group("high", 5, 1, composite="tree")]
     for groups, by in (([group("high", 5, 1)], of("high")), (in_tree, tree_of("tree"))):
-        for semantics, members in {KEP: 2, V37: 1}.items():
+        for semantics, members in {KEP: 2, V37: 1, V38: 1}.items():
             plan = planned(cluster, groups, by=by, semantics=semantics)
             assert victims(plan) == ["low"]
             assert placed(plan) == {f"high-{at}": "n1" for at in range(members)}, (semantics, by)
     assert len(placed(planned(cluster, group("high", 5, 1), by=of("high"), semantics=V36))) == 2
 
 
-@pytest.mark.parametrize("semantics", [V36, V37, PODS])
+@pytest.mark.parametrize("semantics", [V36, V37, V38, PODS])
 def test_leaving_pods_are_potential_victims_in_the_releases(semantics: Semantics) -> None:
     """Under `kep` the preemptor waits for its room, at no cost."""
     cluster = [node("n1"), pod("going", 4, 1, node="n1", terminating=True), pod("high", 2, 5)]
@@ -138,7 +139,7 @@ def test_protection_holds_under_kep_only() -> None:
         pod("low", 4, 1, node="n1", priorityClassName="patient", status=scheduled(60)),
     ):
         check(
-            {KEP: [], V36: ["low"], V37: ["low"], PODS: ["low"]},
+            {KEP: [], V36: ["low"], V37: ["low"], V38: ["low"], PODS: ["low"]},
             node("n1"),
             patient,
             victim,
@@ -174,7 +175,7 @@ def test_how_budgets_are_charged() -> None:
         semantics: [unit.violatesBudget for unit in planned(cluster, semantics=semantics).victims]
         for semantics in Semantics
     }
-    assert violated == {KEP: [False], V36: [True], PODS: [True], V37: [False]}
+    assert violated == {KEP: [False], V36: [True], PODS: [True], V37: [False], V38: [False]}
 
 
 def test_how_budgets_are_charged_for_a_group() -> None:
@@ -189,7 +190,7 @@ def test_how_budgets_are_charged_for_a_group() -> None:
         budget("b", {"matchLabels": {"app": "b"}}, allowed=1),
         high_group(cpu=4),
     ]
-    for semantics, violates in {KEP: True, V36: False, V37: True}.items():
+    for semantics, violates in {KEP: True, V36: False, V37: True, V38: True}.items():
         plan = planned(cluster, by=of("high"), semantics=semantics)
         assert [unit.violatesBudget for unit in plan.victims] == [True, violates], semantics
 
@@ -203,16 +204,18 @@ def test_plain_pod_preemption_ignores_groups() -> None:
 
 
 def test_a_group_with_pods_of_another_priority() -> None:
-    """1.37 refuses it; under `kep` and in 1.36 the preemptor has the group's priority."""
+    """1.37 and 1.38 refuse it; under `kep` and in 1.36 the preemptor has the group's priority."""
     cluster = [node("n1"), pod("low", 4, 1, node="n1"), group("high", 5, 1)]
     divergent = gang("high", [None], 2, priority=0)
-    check({KEP: ["low"], V36: ["low"], V37: []}, cluster, divergent, by=of("high"))
-    refused = planned(cluster, divergent, by=of("high"), semantics=V37)
-    assert refused.outcome is Outcome.NOT_ELIGIBLE
-    assert refused.message == "kube-scheduler 1.37 refuses it, because it has priority 5 and pods of it 0"
+    check({KEP: ["low"], V36: ["low"], V37: [], V38: []}, cluster, divergent, by=of("high"))
+    for semantics in (V37, V38):
+        refused = planned(cluster, divergent, by=of("high"), semantics=semantics)
+        assert refused.outcome is Outcome.NOT_ELIGIBLE
+        why = f"kube-scheduler {semantics} refuses it, because it has priority 5 and pods of it 0"
+        assert refused.message == why
 
 
-@pytest.mark.parametrize("semantics", [V36, V37, PODS])
+@pytest.mark.parametrize("semantics", [V36, V37, V38, PODS])
 def test_a_lone_pod_waits_while_a_victim_is_leaving_its_nominated_node(semantics: Semantics) -> None:
     """A terminating marked victim counts as leaving; otherwise the releases look for new victims."""
     nominated = pod("high", 4, 5, status={"nominatedNodeName": "n1"})
@@ -225,7 +228,7 @@ def test_a_lone_pod_waits_while_a_victim_is_leaving_its_nominated_node(semantics
     assert len(victims(planned(others, deleted, nominated, semantics=semantics))) == 1
 
 
-def test_a_group_keeps_its_nominations_while_victims_leave_in_1_37() -> None:
+def test_a_group_keeps_its_nominations_while_victims_leave_from_1_37_on() -> None:
     """1.36 does not check, and preempts again."""
     cluster = [
         node("n1"),
@@ -235,9 +238,10 @@ def test_a_group_keeps_its_nominations_while_victims_leave_in_1_37() -> None:
         group("high", 5, 1),
         gang("high", [None], 4, priority=5, status={"nominatedNodeName": "n1"}),
     ]
-    keeps = planned(cluster, by=of("high"), semantics=V37)
-    assert (keeps.outcome, victims(keeps)) == (Outcome.FITS_AFTER_PREEMPTION, [])
-    assert placed(keeps) == {"high-0": "n1"}
+    for semantics in (V37, V38):
+        keeps = planned(cluster, by=of("high"), semantics=semantics)
+        assert (keeps.outcome, victims(keeps)) == (Outcome.FITS_AFTER_PREEMPTION, [])
+        assert placed(keeps) == {"high-0": "n1"}
     assert len(victims(planned(cluster, by=of("high"), semantics=V36))) == 1
 
 

@@ -20,7 +20,7 @@ from tests.support.preemption.scene import (
 )
 
 from podium.api.schedulable import Schedulable
-from podium.planner.preemption.intents import LATE_SECONDS, LONGEST_GRACE_SECONDS, free_until
+from podium.planner.preemption.inflight import LATE_SECONDS, LONGEST_GRACE_SECONDS, free_until
 from podium.planner.preemption.outcome import Outcome, Plan
 from podium.planner.preemption.protection import FOREVER
 from podium.planner.semantics import Semantics

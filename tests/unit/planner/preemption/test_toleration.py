@@ -7,10 +7,9 @@ import msgspec
 import pytest
 from tests.support.filters.builders import pod
 from tests.support.preemption.clusters import NOW
+from tests.support.preemption.scene import priority_class
 
 from podium.api.core import PriorityClass
-from podium.api.meta import ObjectMeta
-from podium.api.priority import TOLERATION_PREFIX
 from podium.api.schedulable import Schedulable
 from podium.planner import can_tolerate_preemption
 from podium.planner.preemption.protection import (
@@ -31,9 +30,7 @@ UNKNOWN = Exemption(USERS, -1)
 
 def gold(minimum: str | None = None, seconds: str | None = None) -> PriorityClass:
     """Make the class of the proposal's examples."""
-    settings = {"minimum-preemptable-priority": minimum, "toleration-seconds": seconds}
-    annotations = {TOLERATION_PREFIX + key: text for key, text in settings.items() if text is not None}
-    return PriorityClass(metadata=ObjectMeta(name="gold", annotations=annotations), value=VALUE)
+    return priority_class("gold", VALUE, minimum=minimum, seconds=seconds)
 
 
 def running(status: str | None = "True", time: str | None = "2026-01-01T00:00:00Z") -> Schedulable:

@@ -43,11 +43,7 @@ def low(name: str, where: str, cpu: int = 4, priority: int = 1, **kwargs: Any) -
 
 FREE = {
     "the only rack that is large enough": ([*rack("a", 1), *rack("b", 2)], 2, "b"),
-    "the fullest rack": (
-        [*rack("a", 3), *rack("b", 3), low("x", "b-0")],
-        2,
-        "b",
-    ),
+    "the fullest rack": ([*rack("a", 3), *rack("b", 3), low("x", "b-0")], 2, "b"),
     "the smallest of equally full racks": ([*rack("a", 4, 2), *rack("b", 2)], 1, "b"),
     "the first by name of equal racks": ([*rack("b", 2), *rack("a", 2)], 2, "a"),
     "free room before every eviction": (
@@ -79,18 +75,12 @@ def test_nodes_without_the_label_belong_to_no_domain() -> None:
     assert (outcome, used) == (Outcome.DOES_NOT_FIT, [])
 
 
-def test_a_label_that_no_node_has_is_named() -> None:
-    plan = planned(node("n", 64), *constrained(2), by=of("high"))
+@pytest.mark.parametrize("lower", [[], [low("x", "n", 64)]], ids=["a free node", "possible victims"])
+def test_a_label_that_no_node_has_is_named(lower: list[Any]) -> None:
+    plan = planned(node("n", 64), *lower, *constrained(2), by=of("high"))
     assert plan.outcome is Outcome.DOES_NOT_FIT
-    assert (
-        f"0/1 nodes are available: 1 node(s) had no label {RACK}, the topology of the group." in plan.message
-    )
-
-
-def test_a_label_that_no_node_has_is_named_with_possible_victims() -> None:
-    plan = planned(node("n", 4), low("x", "n"), *constrained(1), by=of("high"))
-    assert plan.outcome is Outcome.DOES_NOT_FIT
-    assert f"1 node(s) had no label {RACK}" in plan.message
+    named = f"0/1 nodes are available: 1 node(s) had no label {RACK}, the topology of the group."
+    assert named in plan.message
 
 
 @pytest.mark.parametrize("required", ["", ZONE], ids=["", "in a zone"])
@@ -110,7 +100,12 @@ def test_a_refusal_names_the_nearest_domain() -> None:
     )
 
 
+WIDE = [group("wide", 1, 4, whole=True), *gang("wide", ["a-0", "a-1", "c-0", "c-1"], 4, priority=1)]
 CLEARED = {
+    "the rack without a group that has pods in other racks": (
+        [*rack("c", 2), *WIDE, low("x", "b-0"), low("y", "b-1")],
+        ["x", "y"],
+    ),
     "the rack with the lowest priority": (
         [low("x", "a-0", priority=3), low("y", "a-1"), low("z", "b-0", priority=2), low("w", "b-1")],
         ["w", "z"],
@@ -131,14 +126,6 @@ CLEARED = {
 def test_a_gang_clears(running: list[Any], gone: list[str]) -> None:
     objects = [*rack("a", 2), *rack("b", 2), *running, *constrained(2)]
     assert racks_of(*objects) == (Outcome.FITS_AFTER_PREEMPTION, ["b"], gone)
-
-
-def test_a_whole_group_counts_with_its_pods_in_other_racks() -> None:
-    wide = [group("wide", 1, 4, whole=True), *gang("wide", ["a-0", "a-1", "c-0", "c-1"], 4, priority=1)]
-    near = [low("x", "b-0"), low("y", "b-1")]
-    objects = [*rack("a", 2), *rack("b", 2), *rack("c", 2), *wide, *near, *constrained(2)]
-    outcome, used, gone = racks_of(*objects)
-    assert (outcome, used, gone) == (Outcome.FITS_AFTER_PREEMPTION, ["b"], ["x", "y"])
 
 
 def test_a_priority_bound_leaves_out_no_cheaper_rack() -> None:

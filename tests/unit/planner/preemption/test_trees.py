@@ -72,47 +72,25 @@ def two_gangs(**fields: Any) -> list[Any]:
     return [leaf(name, least=2, **fields) for name in "xy"] + pending("x", 2) + pending("y", 2)
 
 
+# The gang x takes as much room as the gangs y and z together.
+ONE_OR_TWO: list[Any] = [
+    *(racks(a1=4), composite("tree", 10, 2), leaf("x", least=2), leaf("y", least=1), leaf("z", least=1)),
+    *(pending("x", 2), pending("y", 1), pending("z", 1)),
+]
 CASES = {
     "two gangs in a rack each": Tree(
-        [
-            racks(a1=4, b1=4),
-            composite("tree", 10, 2),
-            two_gangs(topology=RACK),
-        ],
-        {"x": "a1", "y": "b1"},
+        [racks(a1=4, b1=4), composite("tree", 10, 2), two_gangs(topology=RACK)], {"x": "a1", "y": "b1"}
     ),
     "two gangs in one rack, as the tree has the constraint": Tree(
-        [
-            racks(a1=4, b1=8, c1=6),
-            composite("tree", 10, 2, topology=RACK),
-            two_gangs(),
-        ],
+        [racks(a1=4, b1=8, c1=6), composite("tree", 10, 2, topology=RACK), two_gangs()],
         {"x": "b1", "y": "b1"},
     ),
     "racks within one block": Tree(
-        [
-            racks(a1=4, a2=2, b1=4, b2=4),
-            composite("tree", 10, 2, topology=BLOCK),
-            two_gangs(topology=RACK),
-        ],
+        [racks(a1=4, a2=2, b1=4, b2=4), composite("tree", 10, 2, topology=BLOCK), two_gangs(topology=RACK)],
         {"x": "b1", "y": "b2"},
     ),
-    "one of two gangs is enough": Tree(
-        [
-            racks(a1=4),
-            composite("tree", 10, 1),
-            two_gangs(),
-        ],
-        {"x": "a1"},
-    ),
-    "both gangs are needed": Tree(
-        [
-            racks(a1=4),
-            composite("tree", 10, 2),
-            two_gangs(),
-        ],
-        None,
-    ),
+    "one of two gangs is enough": Tree([racks(a1=4), composite("tree", 10, 1), two_gangs()], {"x": "a1"}),
+    "both gangs are needed": Tree([racks(a1=4), composite("tree", 10, 2), two_gangs()], None),
     "the larger gang first, so that both fit": Tree(
         [
             racks(a1=4, b1=2),
@@ -200,33 +178,9 @@ CASES = {
         semantics=(Semantics.V1_37,),
     ),
     "kube-scheduler does not take a gang back for two others": Tree(
-        [
-            racks(a1=4),
-            composite("tree", 10, 2),
-            leaf("x", least=2),
-            leaf("y", least=1),
-            leaf("z", least=1),
-            pending("x", 2),
-            pending("y", 1),
-            pending("z", 1),
-        ],
-        None,
-        semantics=(Semantics.V1_37,),
+        ONE_OR_TWO, None, semantics=(Semantics.V1_37,)
     ),
-    "a gang is left out for two others": Tree(
-        [
-            racks(a1=4),
-            composite("tree", 10, 2),
-            leaf("x", least=2),
-            leaf("y", least=1),
-            leaf("z", least=1),
-            pending("x", 2),
-            pending("y", 1),
-            pending("z", 1),
-        ],
-        {"y": "a1", "z": "a1"},
-        semantics=(Semantics.KEP,),
-    ),
+    "a gang is left out for two others": Tree(ONE_OR_TWO, {"y": "a1", "z": "a1"}, semantics=(Semantics.KEP,)),
     "a member that fits nowhere stays beside the others in their rack": Tree(
         [
             racks(a1=2),
@@ -279,12 +233,7 @@ CASES = {
         semantics=(Semantics.KEP,),
     ),
     "one rack is free, the other is cleared": Tree(
-        [
-            racks(a1=4, b1=4),
-            composite("tree", 10, 2),
-            two_gangs(topology=RACK),
-            low("a1"),
-        ],
+        [racks(a1=4, b1=4), composite("tree", 10, 2), two_gangs(topology=RACK), low("a1")],
         {"x": "b1", "y": "a1"},
         ["low-a1"],
         semantics=(Semantics.KEP,),
@@ -337,10 +286,7 @@ def test_kube_scheduler_refuses_a_tree_for_one_pod_of_another_preemption_policy(
 
 def test_a_tree_with_a_resource_that_no_node_offers_does_not_fit() -> None:
     tree = [composite("tree", 10, 2), leaf("x", topology=RACK), leaf("y", topology=RACK)]
-    pods = [
-        *pending("x", 1),
-        builders.pod("y-0", {"cpu": 1, "example.com/gpu": 1}, priority=10, group="y"),
-    ]
+    pods = [*pending("x", 1), builders.pod("y-0", {"cpu": 1, "example.com/gpu": 1}, priority=10, group="y")]
     plan = planned(racks(a1=4), low("a1"), tree, pods, by=tree_of("tree"))
     assert plan.outcome is Outcome.DOES_NOT_FIT
     assert "Insufficient example.com/gpu" in plan.message

@@ -58,9 +58,7 @@ def whole(name: str, *elsewhere: str, priority: int = LOW, uid: str = "", **kwar
         ),
         pytest.param(whole("stays", ago=10), [alone("goes", ago=600)], id="a group over a pod"),
         pytest.param(
-            whole("stays", "n2", ago=10),
-            whole("goes", ago=600),
-            id="more running members, wherever they run",
+            whole("stays", "n2", ago=10), whole("goes", ago=600), id="more running members, wherever they run"
         ),
         pytest.param([alone("stays", ago=61)], [alone("goes", ago=60)], id="earlier start"),
         pytest.param([alone("stays", ago=1)], [alone("goes", ago=None)], id="no start is now"),
@@ -242,10 +240,7 @@ def test_a_member_with_an_unusable_request_is_evicted_with_its_group(name: str, 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_the_member_that_is_named_does_not_depend_on_the_order(order: tuple[int, int]) -> None:
     """The first by name is named, whether it is protected or exempt."""
-    protected = [
-        group("g", 0, 2, whole=True),
-        [alone(f"g-{at}", group="g", **OTHERS) for at in order],
-    ]
+    protected = [group("g", 0, 2, whole=True), [alone(f"g-{at}", group="g", **OTHERS) for at in order]]
     why = spared(one_of(protected, evict_only="podium-scheduler"))["g"]
     assert why.startswith("team-a/g-0: ")
     exempt = [

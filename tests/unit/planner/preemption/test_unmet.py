@@ -271,10 +271,7 @@ GANGS: dict[str, tuple[list[Any], str]] = {
         ),
     ),
     "more pods than minCount": (
-        [
-            *(node("n1"), node("n2"), node("n3")),
-            *(group("g", 9, 4), gang("g", [None] * 6, 4, priority=9)),
-        ],
+        [*(node("n1"), node("n2"), node("n3")), *(group("g", 9, 4), gang("g", [None] * 6, 4, priority=9))],
         f"nothing has a lower priority: 3 of 4 needed members have room; {refused(3, f'3 {TAKEN}')}",
     ),
     "members run already": (

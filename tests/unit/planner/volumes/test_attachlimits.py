@@ -73,73 +73,68 @@ CLASSES = [
     storage_class("aws", "WaitForFirstConsumer", "kubernetes.io/aws-ebs"),
 ]
 MOUNTED = mounts("e1", "e2")
-Case = tuple[str, dict[str, Any], Sequence[dict[str, Any]], Limits | None, Sequence[str], bool]
-CASES: list[Case] = [
-    ("attachments count without pods", mounts("e0"), [], {EBS: 2}, ["e1", "e2"], False),
-    ("attachments below the limit", mounts("e0"), [], {EBS: 2}, ["e1"], True),
-    ("the limit is not reached", mounts("e0"), [mounts("e3"), MOUNTED], {EBS: 4}, [], True),
-    ("the limit is reached", mounts("e0"), [mounts("e3"), MOUNTED], {EBS: 2}, [], False),
-    ("the driver has no limit", mounts("e0"), [mounts("e3"), MOUNTED], {EBS: None}, [], True),
-    ("pending claims count", mounts("e0"), [mounts("pending"), mounts("e1")], {EBS: 2}, [], False),
-    (
-        "a pending claim counts once",
+Case = tuple[dict[str, Any], Sequence[dict[str, Any]], Limits | None, Sequence[str], bool]
+CASES: dict[str, Case] = {
+    "attachments count without pods": (mounts("e0"), [], {EBS: 2}, ["e1", "e2"], False),
+    "attachments below the limit": (mounts("e0"), [], {EBS: 2}, ["e1"], True),
+    "the limit is not reached": (mounts("e0"), [mounts("e3"), MOUNTED], {EBS: 4}, [], True),
+    "the limit is reached": (mounts("e0"), [mounts("e3"), MOUNTED], {EBS: 2}, [], False),
+    "the driver has no limit": (mounts("e0"), [mounts("e3"), MOUNTED], {EBS: None}, [], True),
+    "pending claims count": (mounts("e0"), [mounts("pending"), mounts("e1")], {EBS: 2}, [], False),
+    "a pending claim counts once": (
         mounts("e0"),
         [mounts("pending"), mounts("pending"), MOUNTED],
         {EBS: 4},
         [],
         True,
     ),
-    (
-        "a claim without its volume counts",
+    "a claim without its volume counts": (
         mounts("e0"),
         [mounts("no-volume"), mounts("e1")],
         {EBS: 2},
         [],
         False,
     ),
-    (
-        "a claim without class counts not",
+    "a claim without class counts not": (
         mounts("e0"),
         [mounts("e3"), mounts("no-class")],
         {EBS: 2},
         [],
         True,
     ),
-    (
-        "the same driver among others",
+    "the same driver among others": (
         mounts("e0"),
         [mounts("g0", "g1"), MOUNTED],
         {EBS: 2, GCE: 2},
         [],
         False,
     ),
-    ("another driver", mounts("g0", "g1"), [MOUNTED, mounts("e3")], {EBS: 2, GCE: 2}, [], True),
-    ("in-tree volumes", mounts("t0"), [mounts("t1", "t2")], {EBS: 2}, [], False),
-    ("no CSINode", inline(aws("vol-own")), [mounts("t1", "t2")], None, [], True),
-    ("an old volume, no limit", mounts("t0"), [mounts("t1", "t2")], {EBS: None}, [], True),
-    ("a volume without driver", mounts("path"), [MOUNTED], {EBS: 2}, [], True),
-    ("an inline disk", inline(aws("vol-own")), [mounts("t1", "t2")], {EBS: 2}, [], False),
-    ("an old volume beside those of the driver", mounts("t0"), [MOUNTED], {EBS: 2}, [], False),
-    ("inline, old and of the driver", inline(aws("vol-own")), [MOUNTED, mounts("t0")], {EBS: 3}, [], False),
-    ("inline, the volume is attached", inline(aws("vol-1")), [MOUNTED, mounts("t0")], {EBS: 3}, [], True),
-    ("of the driver, beside old ones", mounts("e0"), [mounts("t1", "t2")], {EBS: 2}, [], False),
-    ("ephemeral claims", mounts("e0"), [mounts(ephemeral=["tmp"]), mounts("e1")], {EBS: 2}, [], False),
-    (
-        "ephemeral claims below the limit",
+    "another driver": (mounts("g0", "g1"), [MOUNTED, mounts("e3")], {EBS: 2, GCE: 2}, [], True),
+    "in-tree volumes": (mounts("t0"), [mounts("t1", "t2")], {EBS: 2}, [], False),
+    "no CSINode": (inline(aws("vol-own")), [mounts("t1", "t2")], None, [], True),
+    "an old volume, no limit": (mounts("t0"), [mounts("t1", "t2")], {EBS: None}, [], True),
+    "a volume without driver": (mounts("path"), [MOUNTED], {EBS: 2}, [], True),
+    "an inline disk": (inline(aws("vol-own")), [mounts("t1", "t2")], {EBS: 2}, [], False),
+    "an old volume beside those of the driver": (mounts("t0"), [MOUNTED], {EBS: 2}, [], False),
+    "inline, old and of the driver": (inline(aws("vol-own")), [MOUNTED, mounts("t0")], {EBS: 3}, [], False),
+    "inline, the volume is attached": (inline(aws("vol-1")), [MOUNTED, mounts("t0")], {EBS: 3}, [], True),
+    "of the driver, beside old ones": (mounts("e0"), [mounts("t1", "t2")], {EBS: 2}, [], False),
+    "ephemeral claims": (mounts("e0"), [mounts(ephemeral=["tmp"]), mounts("e1")], {EBS: 2}, [], False),
+    "ephemeral claims below the limit": (
         mounts("e0"),
         [mounts(ephemeral=["tmp"]), MOUNTED],
         {EBS: 4},
         [],
         True,
     ),
-    ("the volume of a pod is attached already", mounts("e1"), [MOUNTED], {EBS: 2}, [], True),
-    ("one of two is attached already", mounts("e1", "e0"), [MOUNTED], {EBS: 2}, [], False),
-    ("an attachment of a pod counts once", mounts("e0"), [MOUNTED], {EBS: 3}, ["e1", "e2"], True),
-    ("the attachment of its own volume counts beside it", mounts("e0"), [], {EBS: 1}, ["e0"], False),
-    ("an attachment of an old volume counts not", mounts("e0"), [], {EBS: 1}, ["t0"], True),
-    ("an attachment of a volume that is gone", mounts("e0"), [], {EBS: 1}, ["gone"], True),
-    ("no volume", {}, [MOUNTED], {EBS: 0}, [], True),
-]
+    "the volume of a pod is attached already": (mounts("e1"), [MOUNTED], {EBS: 2}, [], True),
+    "one of two is attached already": (mounts("e1", "e0"), [MOUNTED], {EBS: 2}, [], False),
+    "an attachment of a pod counts once": (mounts("e0"), [MOUNTED], {EBS: 3}, ["e1", "e2"], True),
+    "the attachment of its own volume counts beside it": (mounts("e0"), [], {EBS: 1}, ["e0"], False),
+    "an attachment of an old volume counts not": (mounts("e0"), [], {EBS: 1}, ["t0"], True),
+    "an attachment of a volume that is gone": (mounts("e0"), [], {EBS: 1}, ["gone"], True),
+    "no volume": ({}, [MOUNTED], {EBS: 0}, [], True),
+}
 
 
 def objects_of(limits: Limits | None, attached: Sequence[str] = ()) -> list[Any]:
@@ -151,11 +146,7 @@ def objects_of(limits: Limits | None, attached: Sequence[str] = ()) -> list[Any]
 
 
 @pytest.mark.parametrize("frees", [True, False], ids=["kep", "kube-scheduler"])
-@pytest.mark.parametrize(
-    ("spec", "there", "limits", "attached", "fits"),
-    [case[1:] for case in CASES],
-    ids=[case[0] for case in CASES],
-)
+@pytest.mark.parametrize(("spec", "there", "limits", "attached", "fits"), CASES.values(), ids=CASES)
 def test_attach_limits(  # noqa: PLR0917 - the columns of the table
     spec: dict[str, Any],
     there: Sequence[dict[str, Any]],
@@ -211,55 +202,49 @@ def test_limits_follow_every_object() -> None:
         assert row is None or chain.feasible(wanted)[row] == fits
 
 
-HANDLES: list[tuple[str, dict[str, Any], dict[str, str], Attachment | None]] = [
-    ("csi", csi("d", "h"), {}, Attachment("d", "h")),
-    ("csi without handle", csi("d", ""), {}, None),
-    (
-        "gce",
+HANDLES: dict[str, tuple[dict[str, Any], dict[str, str], Attachment | None]] = {
+    "csi": (csi("d", "h"), {}, Attachment("d", "h")),
+    "csi without handle": (csi("d", ""), {}, None),
+    "gce": (
         {"gcePersistentDisk": {"pdName": "a"}},
         {},
         Attachment(GCE, "projects/UNSPECIFIED/zones/UNSPECIFIED/disks/a", True),
     ),
-    (
-        "gce in a zone",
+    "gce in a zone": (
         {"gcePersistentDisk": {"pdName": "a"}},
         {"topology.kubernetes.io/zone": "us-west1-a"},
         Attachment(GCE, "projects/UNSPECIFIED/zones/us-west1-a/disks/a", True),
     ),
-    (
-        "gce in a region",
+    "gce in a region": (
         {"gcePersistentDisk": {"pdName": "a"}},
         {"failure-domain.beta.kubernetes.io/zone": "us-west1-a__us-west1-b"},
         Attachment(GCE, "projects/UNSPECIFIED/regions/us-west1/disks/a", True),
     ),
-    ("aws", aws("vol-1"), {}, Attachment(EBS, "vol-1", True)),
-    ("aws in a zone", aws("aws://eu-1a/vol-1"), {}, Attachment(EBS, "vol-1", True)),
-    ("aws without zone", aws("aws:///vol-1"), {}, Attachment(EBS, "vol-1", True)),
-    ("aws, not readable", aws("aws://eu-1a/snap-1"), {}, None),
-    (
-        "azure",
+    "aws": (aws("vol-1"), {}, Attachment(EBS, "vol-1", True)),
+    "aws in a zone": (aws("aws://eu-1a/vol-1"), {}, Attachment(EBS, "vol-1", True)),
+    "aws without zone": (aws("aws:///vol-1"), {}, Attachment(EBS, "vol-1", True)),
+    "aws, not readable": (aws("aws://eu-1a/snap-1"), {}, None),
+    "azure": (
         {"azureDisk": {"diskURI": "/d", "kind": "Managed"}},
         {},
         Attachment("disk.csi.azure.com", "/d", True),
     ),
-    ("azure, shared", {"azureDisk": {"diskURI": "/d", "kind": "Shared"}}, {}, None),
-    ("cinder", {"cinder": {"volumeID": "c"}}, {}, Attachment("cinder.csi.openstack.org", "c", True)),
-    ("portworx", {"portworxVolume": {"volumeID": "p"}}, {}, Attachment("pxd.portworx.com", "p", True)),
-    ("a path of the node", {}, {}, None),
-]
+    "azure, shared": ({"azureDisk": {"diskURI": "/d", "kind": "Shared"}}, {}, None),
+    "cinder": ({"cinder": {"volumeID": "c"}}, {}, Attachment("cinder.csi.openstack.org", "c", True)),
+    "portworx": ({"portworxVolume": {"volumeID": "p"}}, {}, Attachment("pxd.portworx.com", "p", True)),
+    "a path of the node": ({}, {}, None),
+}
 
 
-@pytest.mark.parametrize(
-    ("source", "labels", "found"), [case[1:] for case in HANDLES], ids=[case[0] for case in HANDLES]
-)
+@pytest.mark.parametrize(("source", "labels", "handle"), HANDLES.values(), ids=HANDLES)
 def test_the_handle_of_a_volume(
-    source: dict[str, Any], labels: dict[str, str], found: Attachment | None
+    source: dict[str, Any], labels: dict[str, str], handle: Attachment | None
 ) -> None:
     """A volume counts by its claim; an old disk that a pod names counts in the same way, without its zone."""
     known = Volumes()
     known.apply_claim(claim("c", "v"), gone=False)
     known.apply_volume(volume("v", labels=labels, **source), gone=False)
-    expected = (found,) if found is not None else ()
+    expected = (handle,) if handle is not None else ()
     assert attachments_of(pod("p", **mounts("c")), known) == expected
     if source and "csi" not in source and not labels:
         assert attachments_of(pod("p", **inline(source)), known) == expected

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support.filters.builders import NS, claim, mounts, node, pod, storage_class, volume
+from tests.support.filters.picture import snapshot_of
 
 from podium.api.reads import Kind
 from podium.planner.filters.chain import Chain
@@ -42,88 +43,75 @@ OTHER = f"PVC {NS}/p-tmp was not created for pod {NS}/p (pod is not owner)"
 WAITING = 'waiting for ephemeral volume controller to create the persistentvolumeclaim "p-tmp"'
 EPHEMERAL = mounts(ephemeral=["tmp"])
 
-Case = tuple[str, dict[str, Any], Sequence[object], str]
-REFUSED: list[Case] = [
-    ("no claim", mounts("a"), [], 'persistentvolumeclaim "a" not found'),
-    (
-        "the second claim is missing",
+Case = tuple[dict[str, Any], Sequence[object], str]
+REFUSED: dict[str, Case] = {
+    "no claim": (mounts("a"), [], 'persistentvolumeclaim "a" not found'),
+    "the second claim is missing": (
         mounts("a", "b"),
         [claim("a", "v"), volume("v")],
         'persistentvolumeclaim "b" not found',
     ),
-    (
-        "a claim of another namespace",
+    "a claim of another namespace": (
         mounts("a"),
         [claim("a", namespace="team-b")],
         'persistentvolumeclaim "a" not found',
     ),
-    ("an ephemeral claim is missing", EPHEMERAL, [], WAITING),
-    ("the claim of another pod", EPHEMERAL, [claim("p-tmp", "v", owner="other"), volume("v")], OTHER),
-    ("a claim without owner", EPHEMERAL, [claim("p-tmp", "v"), volume("v")], OTHER),
-    ("a lost claim", mounts("a"), [claim("a", "v", phase="Lost")], LOST),
-    ("a lost claim that is deleted", mounts("a"), [claim("a", "v", phase="Lost", terminating=True)], LOST),
-    (
-        "a claim that is deleted",
+    "an ephemeral claim is missing": (EPHEMERAL, [], WAITING),
+    "the claim of another pod": (EPHEMERAL, [claim("p-tmp", "v", owner="other"), volume("v")], OTHER),
+    "a claim without owner": (EPHEMERAL, [claim("p-tmp", "v"), volume("v")], OTHER),
+    "a lost claim": (mounts("a"), [claim("a", "v", phase="Lost")], LOST),
+    "a lost claim that is deleted": (mounts("a"), [claim("a", "v", phase="Lost", terminating=True)], LOST),
+    "a claim that is deleted": (
         mounts("a"),
         [claim("a", "v", terminating=True), volume("v")],
         'persistentvolumeclaim "a" is being deleted',
     ),
-    ("an immediate claim", mounts("a"), [claim("a", storageClassName="now"), NOW], UNBOUND),
-    ("no class", mounts("a"), [claim("a")], UNBOUND),
-    ("a class that does not exist", mounts("a"), [claim("a", storageClassName="gone"), WAIT], UNBOUND),
-    (
-        "a prebound claim",
+    "an immediate claim": (mounts("a"), [claim("a", storageClassName="now"), NOW], UNBOUND),
+    "no class": (mounts("a"), [claim("a")], UNBOUND),
+    "a class that does not exist": (mounts("a"), [claim("a", storageClassName="gone"), WAIT], UNBOUND),
+    "a prebound claim": (
         mounts("a"),
         [claim("a", storageClassName="wait", volumeName="v"), WAIT, volume("v")],
         UNBOUND,
     ),
-    (
-        "one prebound, one delayed",
+    "one prebound, one delayed": (
         mounts("a", "b"),
         [claim("a", storageClassName="wait"), claim("b", storageClassName="wait", volumeName="v"), WAIT],
         UNBOUND,
     ),
-    (
-        "one immediate, one bound",
+    "one immediate, one bound": (
         mounts("a", "b"),
         [claim("a", storageClassName="now"), claim("b", "v"), NOW, volume("v")],
         UNBOUND,
     ),
-    (
-        "one immediate, one delayed",
+    "one immediate, one delayed": (
         mounts("a", "b"),
         [claim("a"), claim("b", storageClassName="wait"), WAIT],
         UNBOUND,
     ),
-    ("no volume", mounts("a"), [claim("a", "v")], 'persistentvolume "v" not found'),
-    (
-        "a missing claim precedes a deleted one",
+    "no volume": (mounts("a"), [claim("a", "v")], 'persistentvolume "v" not found'),
+    "a missing claim precedes a deleted one": (
         mounts("a", "b"),
         [claim("a", terminating=True)],
         'persistentvolumeclaim "b" not found',
     ),
-    (
-        "a deleted claim precedes a missing ephemeral one",
+    "a deleted claim precedes a missing ephemeral one": (
         {"volumes": [*mounts("a")["volumes"], *EPHEMERAL["volumes"]]},
         [claim("a", terminating=True)],
         'persistentvolumeclaim "a" is being deleted',
     ),
-    ("a conflict of names precedes claims", {**mounts("a"), **CONFLICT}, [], "pod affinity terms conflict"),
-]
+    "a conflict of names precedes claims": ({**mounts("a"), **CONFLICT}, [], "pod affinity terms conflict"),
+}
 
 
 def shape(
     spec: dict[str, Any], objects: Sequence[object], unread: Sequence[str] = ()
 ) -> tuple[Snapshot, Shape]:
-    snapshot = Snapshot(unread=lambda: unread)
-    for each in objects:
-        snapshot.apply(None, each)
+    snapshot = snapshot_of(*objects, unread=lambda: unread)
     return snapshot, snapshot.shape_of(pod("p", **spec))
 
 
-@pytest.mark.parametrize(
-    ("spec", "objects", "why"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
-)
+@pytest.mark.parametrize(("spec", "objects", "why"), REFUSED.values(), ids=REFUSED)
 def test_a_pod_is_refused_for_its_claims(spec: dict[str, Any], objects: Sequence[object], why: str) -> None:
     """The message counts no nodes, and no preemption helps."""
     snapshot, refused = shape(spec, [*objects, node("m"), node("n", unschedulable=True)])
@@ -136,17 +124,15 @@ def test_a_pod_is_refused_for_its_claims(spec: dict[str, Any], objects: Sequence
     assert has_volumes(refused) or why == "pod affinity terms conflict"
 
 
-ACCEPTED: list[tuple[str, dict[str, Any], Sequence[object]]] = [
-    ("no volumes", {}, []),
-    ("no claims", {"volumes": [{"name": "scratch", "emptyDir": {}}]}, []),
-    ("a bound claim", mounts("a"), [claim("a", "v", storageClassName="wait"), WAIT, volume("v")]),
-    ("an ephemeral claim", EPHEMERAL, [claim("p-tmp", "v", owner=f"{NS}-p"), volume("v")]),
-]
+ACCEPTED: dict[str, tuple[dict[str, Any], Sequence[object]]] = {
+    "no volumes": ({}, []),
+    "no claims": ({"volumes": [{"name": "scratch", "emptyDir": {}}]}, []),
+    "a bound claim": (mounts("a"), [claim("a", "v", storageClassName="wait"), WAIT, volume("v")]),
+    "an ephemeral claim": (EPHEMERAL, [claim("p-tmp", "v", owner=f"{NS}-p"), volume("v")]),
+}
 
 
-@pytest.mark.parametrize(
-    ("spec", "objects"), [case[1:] for case in ACCEPTED], ids=[case[0] for case in ACCEPTED]
-)
+@pytest.mark.parametrize(("spec", "objects"), ACCEPTED.values(), ids=ACCEPTED)
 def test_a_pod_with_usable_claims_is_not_refused(spec: dict[str, Any], objects: Sequence[object]) -> None:
     snapshot, accepted = shape(spec, [*objects, node("n")])
     assert accepted.missing == ()
@@ -154,23 +140,20 @@ def test_a_pod_with_usable_claims_is_not_refused(spec: dict[str, Any], objects: 
 
 
 DELAYED = [claim("a", storageClassName="wait"), WAIT]
-UNKNOWN: list[tuple[str, dict[str, Any], Sequence[object], Kind | None, str]] = [
-    ("volumes not read", mounts("a"), DELAYED, Kind.VOLUME, "because no volumes were read"),
-    ("claims not read", mounts("a"), [], Kind.CLAIM, "which was not read"),
-    ("ephemeral claims not read", mounts(ephemeral=["a"]), [], Kind.CLAIM, "which was not read"),
-    (
-        "classes not read",
+UNKNOWN: dict[str, tuple[dict[str, Any], Sequence[object], Kind | None, str]] = {
+    "volumes not read": (mounts("a"), DELAYED, Kind.VOLUME, "because no volumes were read"),
+    "claims not read": (mounts("a"), [], Kind.CLAIM, "which was not read"),
+    "ephemeral claims not read": (mounts(ephemeral=["a"]), [], Kind.CLAIM, "which was not read"),
+    "classes not read": (
         mounts("a"),
         [claim("a", storageClassName="wait")],
         Kind.STORAGE_CLASS,
         "which is not bound, and whose StorageClass was not read",
     ),
-]
+}
 
 
-@pytest.mark.parametrize(
-    ("spec", "objects", "unread", "why"), [case[1:] for case in UNKNOWN], ids=[case[0] for case in UNKNOWN]
-)
+@pytest.mark.parametrize(("spec", "objects", "unread", "why"), UNKNOWN.values(), ids=UNKNOWN)
 def test_claims_that_are_not_known_are_not_evaluated(
     spec: dict[str, Any], objects: Sequence[object], unread: Kind | None, why: str
 ) -> None:
@@ -228,9 +211,8 @@ def test_the_shape_follows_the_class_of_a_claim() -> None:
 
 
 def test_a_pod_may_mount_a_claim_twice() -> None:
-    snapshot = Snapshot()
-    for each in (claim("a", "v"), volume("v"), twice := pod("p", **mounts("a", "a"))):
-        snapshot.apply(None, each)
+    twice = pod("p", **mounts("a", "a"))
+    snapshot = snapshot_of(claim("a", "v"), volume("v"), twice)
     snapshot.apply(twice, None)
     assert not snapshot.shapes
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tests.support.filters import picture
 from tests.support.filters.builders import claim, mounts, node, pod, volume
 from tests.support.preemption.scene import group, of, planned, victims
 from tests.support.preemption.scene import node as machine
@@ -43,70 +44,61 @@ READ = {"readOnly": True}
 BOTH = (IN_USE, IN_USE)
 HERE = (DISK, None)
 NONE = (None, None)
-Case = tuple[str, dict[str, Any], Sequence[dict[str, Any]], tuple[str | None, str | None]]
-CASES: list[Case] = [
-    ("nothing", {}, [], NONE),
-    ("a pod without the disk", {}, [gce("foo")], NONE),
-    ("gce, same disk", gce("foo"), [gce("foo")], HERE),
-    ("gce, another disk", gce("bar"), [gce("foo")], NONE),
-    ("gce, both read", gce("foo", **READ), [gce("foo", **READ)], NONE),
-    ("gce, the new pod writes", gce("foo"), [gce("foo", **READ)], HERE),
-    ("gce, one of the pods writes", gce("foo", **READ), [gce("foo", **READ), gce("foo")], HERE),
-    (
-        "aws, same disk",
+Case = tuple[dict[str, Any], Sequence[dict[str, Any]], tuple[str | None, str | None]]
+CASES: dict[str, Case] = {
+    "nothing": ({}, [], NONE),
+    "a pod without the disk": ({}, [gce("foo")], NONE),
+    "gce, same disk": (gce("foo"), [gce("foo")], HERE),
+    "gce, another disk": (gce("bar"), [gce("foo")], NONE),
+    "gce, both read": (gce("foo", **READ), [gce("foo", **READ)], NONE),
+    "gce, the new pod writes": (gce("foo"), [gce("foo", **READ)], HERE),
+    "gce, one of the pods writes": (gce("foo", **READ), [gce("foo", **READ), gce("foo")], HERE),
+    "aws, same disk": (
         disk("awsElasticBlockStore", volumeID="foo"),
         [disk("awsElasticBlockStore", volumeID="foo")],
         HERE,
     ),
-    (
-        "aws, both read",
+    "aws, both read": (
         disk("awsElasticBlockStore", volumeID="foo", **READ),
         [disk("awsElasticBlockStore", volumeID="foo", **READ)],
         HERE,
     ),
-    (
-        "aws, another disk",
+    "aws, another disk": (
         disk("awsElasticBlockStore", volumeID="bar"),
         [disk("awsElasticBlockStore", volumeID="foo")],
         NONE,
     ),
-    ("rbd, same image", rbd("a", "b"), [rbd("a", "b")], HERE),
-    ("rbd, a monitor in common", rbd("b", "c"), [rbd("a", "b")], HERE),
-    ("rbd, another cluster", rbd("c", "d"), [rbd("a", "b")], NONE),
-    ("rbd, another pool", rbd("a", pool="bar"), [rbd("a")], NONE),
-    ("rbd, another image", rbd("a", image="foo"), [rbd("a")], NONE),
-    ("rbd, the pool is rbd by default", rbd("a", pool=None), [rbd("a", pool="rbd")], HERE),
-    ("rbd, both read", rbd("a", **READ), [rbd("a", **READ)], NONE),
-    ("iscsi, same target", iscsi("target01"), [iscsi("target01")], HERE),
-    ("iscsi, another target", iscsi("target02"), [iscsi("target01")], NONE),
-    ("iscsi, both read", iscsi("target01", **READ), [iscsi("target01", **READ)], NONE),
-    ("disks of two kinds with one name", gce("foo"), [disk("awsElasticBlockStore", volumeID="foo")], NONE),
-    ("a claim of many pods", mounts("many"), [mounts("many")], NONE),
-    ("no access mode conflict", mounts("one"), [mounts("many")], NONE),
-    ("access mode conflict", mounts("one"), [mounts("one"), mounts("many")], BOTH),
-    ("two conflicts", mounts("one", "two"), [mounts("one", "two")], BOTH),
-    ("one conflict of two claims", mounts("one", "two"), [mounts("two")], BOTH),
-    (
-        "a disk is checked first",
+    "rbd, same image": (rbd("a", "b"), [rbd("a", "b")], HERE),
+    "rbd, a monitor in common": (rbd("b", "c"), [rbd("a", "b")], HERE),
+    "rbd, another cluster": (rbd("c", "d"), [rbd("a", "b")], NONE),
+    "rbd, another pool": (rbd("a", pool="bar"), [rbd("a")], NONE),
+    "rbd, another image": (rbd("a", image="foo"), [rbd("a")], NONE),
+    "rbd, the pool is rbd by default": (rbd("a", pool=None), [rbd("a", pool="rbd")], HERE),
+    "rbd, both read": (rbd("a", **READ), [rbd("a", **READ)], NONE),
+    "iscsi, same target": (iscsi("target01"), [iscsi("target01")], HERE),
+    "iscsi, another target": (iscsi("target02"), [iscsi("target01")], NONE),
+    "iscsi, both read": (iscsi("target01", **READ), [iscsi("target01", **READ)], NONE),
+    "disks of two kinds with one name": (gce("foo"), [disk("awsElasticBlockStore", volumeID="foo")], NONE),
+    "a claim of many pods": (mounts("many"), [mounts("many")], NONE),
+    "no access mode conflict": (mounts("one"), [mounts("many")], NONE),
+    "access mode conflict": (mounts("one"), [mounts("one"), mounts("many")], BOTH),
+    "two conflicts": (mounts("one", "two"), [mounts("one", "two")], BOTH),
+    "one conflict of two claims": (mounts("one", "two"), [mounts("two")], BOTH),
+    "a disk is checked first": (
         {"volumes": [*gce("d")["volumes"], *mounts("one")["volumes"]]},
         [gce("d"), mounts("one")],
         (DISK, IN_USE),
     ),
-]
+}
 
 
 def snapshot_of(*objects: object) -> Snapshot:
     claims = [claim(name, name, **ONE_POD) for name in ("one", "two")]
     claims.append(claim("many", "many", accessModes=["ReadWriteMany"]))
-    snapshot = Snapshot()
-    for each in (*claims, *map(volume, ("one", "two", "many")), node("m"), node("n"), *objects):
-        snapshot.apply(None, each)
-    return snapshot
+    return picture.snapshot_of(*claims, *map(volume, ("one", "two", "many")), node("m"), node("n"), *objects)
 
 
-@pytest.mark.parametrize(
-    ("spec", "there", "why"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
-)
+@pytest.mark.parametrize(("spec", "there", "why"), CASES.values(), ids=CASES)
 def test_claims_and_disks_that_other_pods_use(
     spec: dict[str, Any], there: Sequence[dict[str, Any]], why: tuple[str | None, str | None]
 ) -> None:

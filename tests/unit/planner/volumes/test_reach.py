@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from tests.support.filters.builders import NS, claim, mounts, node, pod, volume
+from tests.support.filters.picture import snapshot_of
 
 from podium.planner.filters.chain import Chain
-from podium.planner.snapshot import Snapshot
 
 BETA_ZONE, BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
@@ -21,40 +21,37 @@ MISSING = "node(s) unavailable due to one or more pvc(s) bound to non-existent p
 Labels = Mapping[str, str]
 A = "us-west1-a"
 SEVERAL = "us-west1-c__us-west1-a"
-ZONES: list[tuple[str, Labels, Labels, bool]] = [
-    ("node without labels", {BETA_ZONE: A}, {}, True),
-    ("beta zone label matched", {BETA_ZONE: A}, {BETA_ZONE: A, "useless": "none"}, True),
-    ("beta region label matched", {BETA_REGION: "r", "useless": "none"}, {BETA_REGION: "r"}, True),
-    ("beta region label doesn't match", {BETA_REGION: "r"}, {BETA_REGION: "other"}, False),
-    ("beta zone label doesn't match", {BETA_ZONE: A}, {BETA_ZONE: "other"}, False),
-    ("zone label matched", {ZONE: A}, {ZONE: A}, True),
-    ("region label matched", {REGION: "r"}, {REGION: "r"}, True),
-    ("region label doesn't match", {REGION: "r"}, {REGION: "other"}, False),
-    ("zone label doesn't match", {ZONE: A}, {ZONE: "other"}, False),
-    ("pv with zone and region, node with only zone", {ZONE: A, REGION: A}, {ZONE: A}, False),
-    ("pv with zone, node with beta zone", {ZONE: A}, {BETA_ZONE: A}, False),
-    ("pv with beta label, node with ga label, matched", {BETA_ZONE: A}, {ZONE: A}, True),
-    ("pv with beta label, node with ga label, don't match", {BETA_ZONE: A}, {ZONE: "other"}, False),
-    (
-        "pv with beta label, node with both, the old one decides",
+ZONES: dict[str, tuple[Labels, Labels, bool]] = {
+    "node without labels": ({BETA_ZONE: A}, {}, True),
+    "beta zone label matched": ({BETA_ZONE: A}, {BETA_ZONE: A, "useless": "none"}, True),
+    "beta region label matched": ({BETA_REGION: "r", "useless": "none"}, {BETA_REGION: "r"}, True),
+    "beta region label doesn't match": ({BETA_REGION: "r"}, {BETA_REGION: "other"}, False),
+    "beta zone label doesn't match": ({BETA_ZONE: A}, {BETA_ZONE: "other"}, False),
+    "zone label matched": ({ZONE: A}, {ZONE: A}, True),
+    "region label matched": ({REGION: "r"}, {REGION: "r"}, True),
+    "region label doesn't match": ({REGION: "r"}, {REGION: "other"}, False),
+    "zone label doesn't match": ({ZONE: A}, {ZONE: "other"}, False),
+    "pv with zone and region, node with only zone": ({ZONE: A, REGION: A}, {ZONE: A}, False),
+    "pv with zone, node with beta zone": ({ZONE: A}, {BETA_ZONE: A}, False),
+    "pv with beta label, node with ga label, matched": ({BETA_ZONE: A}, {ZONE: A}, True),
+    "pv with beta label, node with ga label, don't match": ({BETA_ZONE: A}, {ZONE: "other"}, False),
+    "pv with beta label, node with both, the old one decides": (
         {BETA_ZONE: A},
         {BETA_ZONE: "x", ZONE: A},
         False,
     ),
-    ("several zones, node without labels", {BETA_ZONE: SEVERAL}, {}, True),
-    ("several beta zones matched", {BETA_ZONE: SEVERAL}, {BETA_ZONE: A}, True),
-    ("several zones matched", {ZONE: SEVERAL}, {ZONE: A}, True),
-    ("several zones don't match", {ZONE: SEVERAL}, {ZONE: "us-west1-b"}, False),
-    ("an empty zone among several is no constraint", {ZONE: "us-west1-c__"}, {ZONE: A}, True),
-    ("no label of zones", {"useless": "none"}, {ZONE: A}, True),
-]
+    "several zones, node without labels": ({BETA_ZONE: SEVERAL}, {}, True),
+    "several beta zones matched": ({BETA_ZONE: SEVERAL}, {BETA_ZONE: A}, True),
+    "several zones matched": ({ZONE: SEVERAL}, {ZONE: A}, True),
+    "several zones don't match": ({ZONE: SEVERAL}, {ZONE: "us-west1-b"}, False),
+    "an empty zone among several is no constraint": ({ZONE: "us-west1-c__"}, {ZONE: A}, True),
+    "no label of zones": ({"useless": "none"}, {ZONE: A}, True),
+}
 
 
 def reasons(spec: dict[str, Any], *objects: object) -> dict[str, tuple[str, ...]]:
     """Return the reasons against each node."""
-    snapshot = Snapshot()
-    for each in objects:
-        snapshot.apply(None, each)
+    snapshot = snapshot_of(*objects)
     chain, wanted = Chain(snapshot, {}), snapshot.shape_of(pod("p", **spec))
     assert wanted.missing == ()
     found = {name: chain.reasons(wanted, row) for name, row in snapshot.row.items()}
@@ -64,9 +61,7 @@ def reasons(spec: dict[str, Any], *objects: object) -> dict[str, tuple[str, ...]
     return found
 
 
-@pytest.mark.parametrize(
-    ("labels", "of_node", "reached"), [case[1:] for case in ZONES], ids=[case[0] for case in ZONES]
-)
+@pytest.mark.parametrize(("labels", "of_node", "reached"), ZONES.values(), ids=ZONES)
 def test_zone_labels(labels: Labels, of_node: Labels, reached: bool) -> None:
     found = reasons(mounts("c"), claim("c", "v"), volume("v", labels=labels), node("n", labels=of_node))
     assert found == {"n": () if reached else (NO_ZONE,)}
@@ -84,25 +79,22 @@ def terms(**labels: str) -> list[dict[str, Any]]:
     return [{"matchExpressions": expressions}]
 
 
-AFFINITY: list[tuple[str, Sequence[Mapping[str, Any]] | None, bool]] = [
-    ("none", None, True),
-    ("no terms match no node", [], False),
-    ("an empty term matches no node", [{}], False),
-    ("matched", terms(disk="ssd"), True),
-    ("doesn't match", terms(disk="hdd"), False),
-    ("one of two terms", [*terms(disk="hdd"), *terms(disk="ssd")], True),
-    ("both labels of a term", terms(disk="ssd", rack="2"), False),
-    (
-        "the name is not compared",
+AFFINITY: dict[str, tuple[Sequence[Mapping[str, Any]] | None, bool]] = {
+    "none": (None, True),
+    "no terms match no node": ([], False),
+    "an empty term matches no node": ([{}], False),
+    "matched": (terms(disk="ssd"), True),
+    "doesn't match": (terms(disk="hdd"), False),
+    "one of two terms": ([*terms(disk="hdd"), *terms(disk="ssd")], True),
+    "both labels of a term": (terms(disk="ssd", rack="2"), False),
+    "the name is not compared": (
         [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["m"]}]}],
         True,
     ),
-]
+}
 
 
-@pytest.mark.parametrize(
-    ("affinity", "reached"), [case[1:] for case in AFFINITY], ids=[case[0] for case in AFFINITY]
-)
+@pytest.mark.parametrize(("affinity", "reached"), AFFINITY.values(), ids=AFFINITY)
 def test_node_affinity(affinity: Sequence[Mapping[str, Any]] | None, reached: bool) -> None:
     found = reasons(
         mounts("c"), claim("c", "v"), volume("v", terms=affinity), node("n", labels={"disk": "ssd"})

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 from tests.support.filters import builders
-from tests.support.history.store import party, plan
+from tests.support.history import party, plan
 from tests.support.preemption.clusters import NOW, NS, state_of
 from tests.support.preemption.scene import group, node, of
 

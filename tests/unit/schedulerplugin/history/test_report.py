@@ -12,7 +12,7 @@ import msgspec
 import pytest
 import yaml
 from click.testing import CliRunner, Result
-from tests.support.history.store import party, plan
+from tests.support.history import party, plan
 from tests.support.render.sample import HOSTILE
 
 from podium.api.records import RECORD_VERSION, Party
@@ -155,4 +155,4 @@ def test_more_than_is_shown_is_counted(tmp_path: Path) -> None:
         for at in range(30)
     ]
     printed = run("-f", records(tmp_path, *many)).stdout
-    assert "... and 20 more (-o json has all)" in printed
+    assert "... and 20 more (-o wide shows all)" in printed

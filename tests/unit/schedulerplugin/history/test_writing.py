@@ -8,13 +8,13 @@ from typing import Any, cast
 
 import msgspec
 import pytest
-from tests.support.history.store import NAME, Store, plan
+from tests.support.history import NAME, Store, plan
 from tests.support.waiting import PATIENCE_SECONDS
 
 from podium.api.records import RECORD_VERSION, PreemptionRecord
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError
-from podium.schedulerplugin.history.ring import Draft
+from podium.schedulerplugin.history.recordring import Draft
 from podium.schedulerplugin.history.writer import History
 from podium.schedulerplugin.live.process import ending_last
 

@@ -26,7 +26,7 @@ from podium.runtime.metrics import exposition, new_registry
 from podium.runtime.worker import Worker
 from podium.schedulerplugin.live import process, warmengine
 from podium.schedulerplugin.live.metrics import SchedulerMetrics
-from podium.schedulerplugin.live.switch import SettingsSource
+from podium.schedulerplugin.live.settingsreload import SettingsSource
 from podium.schedulerplugin.live.warmengine import DriftError, WarmEngine
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.scheduler import Scheduler

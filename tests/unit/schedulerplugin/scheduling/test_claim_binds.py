@@ -143,10 +143,6 @@ class Failure:
     message: str
 
 
-def _refused(made: StorageWorld, _chosen: str) -> None:
-    made.write(0, why="admission webhook says no")
-
-
 def _gives_up(made: StorageWorld, _chosen: str) -> None:
     made.write()
     made.give_up("c0")
@@ -157,12 +153,6 @@ def _takes_for_ever(made: StorageWorld, _chosen: str) -> None:
     made.later(TIMEOUT - 1)
     assert made.claim("c0")[1]
     made.later(1)
-
-
-def _node_goes(made: StorageWorld, chosen: str) -> None:
-    made.write()
-    made.state.remove(made.state.nodes[chosen])
-    made.run()
 
 
 def _node_goes_before_the_answer(made: StorageWorld, chosen: str) -> None:
@@ -179,35 +169,37 @@ def _bound_elsewhere(made: StorageWorld, chosen: str) -> None:
     made.control()
 
 
-def _claim_goes(made: StorageWorld, _chosen: str) -> None:
+def _goes(made: StorageWorld, obj: Any) -> None:
     made.write()
-    made.state.remove(made.state.claims[NS, "c0"])
-    made.run()
-
-
-def _pod_goes(made: StorageWorld, _chosen: str) -> None:
-    made.write()
-    made.state.remove(made.state.pods[NS, "p0"])
+    made.state.remove(obj)
     made.run()
 
 
 FAILURES = {
-    "a write is refused": Failure(_refused, "chosen", "binding claims failed: admission webhook says no"),
+    "a write is refused": Failure(
+        lambda made, _: made.write(0, why="admission webhook says no"),
+        "chosen",
+        "binding claims failed: admission webhook says no",
+    ),
     "the provisioner gives up": Failure(
         _gives_up, "other", "binding claims failed: no volume was provisioned for claim c0 on node "
     ),
     "the time is over": Failure(
         _takes_for_ever, "chosen", "binding claims failed: not bound within 600 s: c0"
     ),
-    "the node goes": Failure(_node_goes, "other", "binding claims failed: node "),
+    "the node goes": Failure(
+        lambda made, chosen: _goes(made, made.state.nodes[chosen]), "other", "binding claims failed: node "
+    ),
     "the node goes while writes are in flight": Failure(
         _node_goes_before_the_answer, "other", "binding claims failed: node "
     ),
     "the volume is out of reach": Failure(_bound_elsewhere, "other", "binding claims failed: node "),
     "the claim goes": Failure(
-        _claim_goes, "nowhere", '0/2 nodes are available: persistentvolumeclaim "c0" not found'
+        lambda made, _: _goes(made, made.state.claims[NS, "c0"]),
+        "nowhere",
+        '0/2 nodes are available: persistentvolumeclaim "c0" not found',
     ),
-    "the pod goes": Failure(_pod_goes, "nowhere", ""),
+    "the pod goes": Failure(lambda made, _: _goes(made, made.state.pods[NS, "p0"]), "nowhere", ""),
 }
 
 
@@ -398,22 +390,10 @@ def test_an_error_about_one_decision_does_not_stop_the_others(monkeypatch: pytes
 # --- takeovers ------------------------------------------------------------------------------------------
 
 
-def _before_the_writes(_made: StorageWorld) -> None:
-    pass
-
-
-def _after_one_write(made: StorageWorld) -> None:
-    made.write(1)
-
-
-def _after_all_writes(made: StorageWorld) -> None:
-    made.write()
-
-
 def _after_one_claim_is_bound(made: StorageWorld) -> None:
     made.write()
-    name, found = next((owner, made.state.volumes[name]) for name, owner in sorted(made.reserved().items()))
-    made.bind_claim(made.state.claims[NS, name], found)
+    name, owner = min(made.reserved().items())
+    made.bind_claim(made.state.claims[NS, owner], made.state.volumes[name])
     made.run()
 
 
@@ -438,18 +418,18 @@ def _after_one_pod_is_bound(made: StorageWorld) -> None:
     made.apply(msgspec.structs.replace(bound, spec=msgspec.structs.replace(bound.spec, nodeName=chosen)))
 
 
-STEPS = [
-    _before_the_writes,
-    _after_one_write,
-    _after_all_writes,
-    _after_one_claim_is_bound,
-    _after_all_claims_are_bound,
-    _while_writes_are_withdrawn,
-    _after_one_pod_is_bound,
-]
+STEPS: dict[str, Callable[[StorageWorld], None]] = {
+    "before the writes": lambda _: None,
+    "after one write": lambda made: made.write(1),
+    "after all writes": lambda made: made.write(),
+    "after one claim is bound": _after_one_claim_is_bound,
+    "after all claims are bound": _after_all_claims_are_bound,
+    "while writes are withdrawn": _while_writes_are_withdrawn,
+    "after one pod is bound": _after_one_pod_is_bound,
+}
 
 
-@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.__name__.strip("_"))
+@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
 def test_a_new_leader_goes_on_from_any_step(step: Callable[[StorageWorld], None]) -> None:
     made = gang_of_disks(3)
     step(made)
@@ -493,29 +473,19 @@ def assert_sound(made: StorageWorld) -> None:
     assert len(owners) == len(set(owners))
     assert made.overcommitted() == []
     for name, where in made.bound().items():
-        for each in made.state.pods[NS, name].spec.volumes or ():  # type: ignore[attr-defined]
-            found = made.state.claims[NS, each.persistentVolumeClaim.claimName]
-            assert found.bound
-            assert found.spec is not None
-            reached = msgspec.to_builtins(made.state.volumes[found.spec.volumeName or ""])
+        for mount in made.state.pods[NS, name].spec.volumes or ():  # type: ignore[attr-defined]
+            bound = made.state.claims[NS, mount.persistentVolumeClaim.claimName]
+            assert bound.bound
+            assert bound.spec is not None
+            reached = msgspec.to_builtins(made.state.volumes[bound.spec.volumeName or ""])
             (term,) = reached["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
             assert where in term["matchExpressions"][0]["values"]
 
 
 ACTIONS = st.sampled_from(
     [
-        "write",
-        "write one",
-        "refuse",
-        "control",
-        "bind",
-        "give up",
-        "later",
-        "long",
-        "restart",
-        "node",
-        "pod",
-        "high",
+        *("write", "write one", "refuse", "control", "bind", "give up"),
+        *("later", "long", "restart", "node", "pod", "high"),
     ]
 )
 

@@ -18,7 +18,7 @@ from podium.errors import PodiumError
 from podium.planner.devices.plannedclaims import ReservedClaim
 from podium.planner.volumes.ledger import BoundVolume, ClaimPlan, ProvisionedVolume
 from podium.schedulerplugin.live.claimwrites import ClaimWrites
-from podium.schedulerplugin.live.keepdevices import transform_devices
+from podium.schedulerplugin.live.devicetransforms import transform_devices
 from podium.schedulerplugin.live.writes import ChangedError, GoneError, StoredMetadata, StoredObject
 
 CLAIM = (NS, "c")

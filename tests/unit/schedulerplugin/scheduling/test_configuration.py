@@ -20,7 +20,7 @@ from podium.planner.settings import (
     Settings,
     differences,
 )
-from podium.schedulerplugin.live.switch import Switch
+from podium.schedulerplugin.live.settingsreload import Switch
 
 KINDS = {"apiVersion": "config.podium.dev/v1", "kind": "SchedulerConfiguration"}
 USUAL = LiveSettings()

@@ -24,7 +24,7 @@ from tests.support.devices.scene import (
 )
 from tests.support.preemption.clusters import NS
 from tests.support.preemption.scene import group
-from tests.support.scheduling.devicerig import DeviceWorld, end
+from tests.support.scheduling.devicerig import DeviceWorld, end, world
 
 from podium.api.core import ResourceClaimEntry
 from podium.api.devices import MAX_CONSUMERS
@@ -32,14 +32,6 @@ from podium.planner.filters.devices import IN_USE
 from podium.schedulerplugin.scheduling.effects import Bind, ReleaseClaims
 
 TEMPLATE: dict[str, Any] = {"resourceClaims": [{"name": "x", "resourceClaimTemplateName": "t"}]}
-
-
-def world(*objects: Any, **settings: Any) -> DeviceWorld:
-    """Return a scheduler whose writes to claims are held."""
-    made = DeviceWorld(**settings)
-    made.hold_writes = True
-    made.run(*objects)
-    return made
 
 
 def gang(number: int = 2, name: str = "gang", priority: int = 0, **fields: Any) -> list[Any]:
@@ -130,14 +122,14 @@ def test_pods_beyond_the_consumers_of_a_claim_wait_without_a_write() -> None:
     others = [f"u{at}" for at in range(MAX_CONSUMERS - 3)]
     names = [f"p{at}" for at in range(5)]
     shared = claim("c", ["n0/gpu-0"], others)
-    made = world(cluster(1, 1), shared, [pod(each, claims=["c"]) for each in names])
+    made = world(cluster(1, 1), shared, [pod(name, claims=["c"]) for name in names])
     assert len(made.claim_writes) == 3
     made.write()
     made.run(pod("other", claims=()))
     assert (len(made.bound()), len(made.users("c"))) == (4, MAX_CONSUMERS)
     assert made.claim_writes == []
     waiting_pods = set(names) - made.bound().keys()
-    assert all(IN_USE in made.message(each) for each in waiting_pods)
+    assert all(IN_USE in made.message(name) for name in waiting_pods)
     # Their pods are gone.
     made.control()
     made.write()
@@ -211,33 +203,33 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize("case", FAILURES.values(), ids=list(FAILURES))
+@pytest.mark.parametrize("failure", FAILURES.values(), ids=list(FAILURES))
 @pytest.mark.parametrize("when", ["before the write", "after the write", "while the bind is held"])
-def test_a_failure_leaves_no_device_behind(case: Failure, when: str) -> None:
+def test_a_failure_leaves_no_device_behind(failure: Failure, when: str) -> None:
     made = world(cluster(2, 1), waiting("p"))
     made.hold_binds = True
     chosen = held_by(made.claim_writes[0].claims[0].allocation)[0].partition("/")[0]  # type: ignore[union-attr]
     if when == "before the write":
-        case.event(made, chosen)
+        failure.event(made, chosen)
         made.write()
     elif when == "after the write":
         made._write(made.claim_writes[0].claims[0], withdraw=False)  # type: ignore[arg-type]
-        case.event(made, chosen)
+        failure.event(made, chosen)
         made.write()
     else:
         made.write()
-        case.event(made, chosen)
+        failure.event(made, chosen)
     in_flight = when == "while the bind is held"
     # A kubelet does not start a pod that lost its claim while the bind was in flight.
     end(made, check=not in_flight)
     bound = made.bound().get("p")
     other = "n1" if chosen == "n0" else "n0"
     ends: dict[str, set[str | None]] = {"any": {"n0", "n1"}, "other": {other}, "none": {None}}
-    wanted = ends[case.ends]
-    if in_flight and case.ends in ("other", "none"):
+    allowed = ends[failure.ends]
+    if in_flight and failure.ends in ("other", "none"):
         # The bind may have been stored.
-        wanted |= {None, chosen}
-    assert bound in wanted
+        allowed |= {None, chosen}
+    assert bound in allowed
     if bound is None and (NS, "p") in made.state.pods and (NS, "p") in made.state.resource_claims:
         assert made.held_devices() == {}
 
@@ -248,7 +240,7 @@ def test_a_gang_gives_all_devices_back_when_a_write_fails(stored: int) -> None:
     made.hold_releases = True
     made.write(stored, why="refused")
     assert (len(made.held_devices()), made.bound()) == (stored, {})
-    assert [type(each) for each in made.claim_writes] == [ReleaseClaims]
+    assert [type(effect) for effect in made.claim_writes] == [ReleaseClaims]
     made.hold_releases = False
     made.write()
     assert made.bound() == {}
@@ -365,7 +357,7 @@ def test_a_late_member_that_fails_leaves_the_devices_of_its_group() -> None:
 def test_only_the_claims_without_devices_are_written() -> None:
     made = world(cluster(2, 2), claim("p", ["n1/gpu-0"]), claim("q", count=1), pod("p", claims=["p", "q"]))
     (effect,) = made.claim_writes
-    assert [each.claim[1] for each in effect.claims] == ["q"]
+    assert [plan.claim[1] for plan in effect.claims] == ["q"]
     made.write()
     assert (made.bound(), made.held_devices()["q"]) == ({"p": "n1"}, ["n1/gpu-1"])
 
@@ -531,8 +523,8 @@ STEPS: dict[str, Callable[[DeviceWorld], object]] = {
     "nothing is written": lambda _: None,
     "one claim is written": lambda made: made._write(made.claim_writes[0].claims[0], withdraw=False),  # type: ignore[arg-type]
     "all claims are written": lambda made: [
-        made._write(each, withdraw=False)  # type: ignore[func-returns-value, arg-type]
-        for each in made.claim_writes[0].claims
+        made._write(plan, withdraw=False)  # type: ignore[func-returns-value, arg-type]
+        for plan in made.claim_writes[0].claims
     ],
     "the binds are in flight": lambda made: made.write(),
     "one pod is bound": bind_one,

@@ -22,30 +22,22 @@ from tests.support.devices.scene import (
 )
 from tests.support.preemption.clusters import NS
 from tests.support.preemption.scene import group
-from tests.support.scheduling.devicerig import DeviceWorld, end
+from tests.support.scheduling.devicerig import DeviceWorld, end, world
 
 from podium.api.devices import ResourceClaim
 from podium.planner.devices.extended import extended_claim_name
 from podium.planner.devices.plannedclaims import ReservedClaim, owner_of
 
 
-def world(*objects: Any, **settings: Any) -> DeviceWorld:
-    """Return a scheduler whose writes to claims are held."""
-    made = DeviceWorld(**settings)
-    made.hold_writes = True
-    made.run(*objects)
-    return made
-
-
 def claims(made: DeviceWorld) -> dict[str, list[str]]:
     """Return the devices of the claims for extended resources, by pod."""
     held = made.held_devices()
-    found = {}
+    devices = {}
     for (_, name), each in made.state.resource_claims.items():
         owner = owner_of(each)
         if owner is not None:
-            found[owner[0]] = held.get(name, [])
-    return found
+            devices[owner[0]] = held.get(name, [])
+    return devices
 
 
 def gang(number: int, priority: int = 0) -> list[Any]:

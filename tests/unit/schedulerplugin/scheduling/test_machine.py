@@ -370,3 +370,20 @@ class Whatever(RuleBasedStateMachine):
 
 Whatever.TestCase.settings = settings(stateful_step_count=40)
 test_whatever_happens = Whatever.TestCase
+
+
+def test_a_slice_waits_when_a_nominated_node_leaves_its_rack() -> None:
+    """Its members are bound together, once the node is back in the rack."""
+    state, free = Whatever(), {"topology": "", "annotations": {}}
+    state.begin(nodes=[(2, {RACK: name}) for name in ("a", "a", "b")], constraint=free, grouped=False)
+    slices = {"topology": "", "annotations": {SLICE_SIZE: "2", SLICE_TOPOLOGY: RACK}}
+    members = {"p8", "p9"}
+    state.create_gang(key="h", members=members, priority=20, size=2, slow="evictions", constraint=slices)
+
+    def bound() -> set[str | None]:
+        return {state.world.state.pods[NS, name].spec.nodeName for name in members}
+
+    for labels, nodes in (({}, {None}), ({RACK: "a"}, {"n1", "n2"})):
+        state.put_node(name="n2", size=2, labels=labels, closed=False)
+        state.all_comes_to_rest()
+        assert bound() == nodes

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tests.support.filters.builders import NS
 from tests.support.preemption.scene import group, node
 from tests.support.scheduling.objects import gang
 from tests.support.scheduling.rig import World, pod
@@ -53,6 +54,7 @@ def churn(world: World, rounds: range) -> None:
 def test_nothing_of_what_is_gone_is_kept() -> None:
     """The sizes are equal, whatever was in flight at the deletion."""
     world = World(node("n1", 2), node("n2", 2), evictions_a_minute=3)
+    world.scheduler.queue.demote((NS, "slow"), 1e9, 0.0)
     churn(world, range(60))
     world.later(4000)
     before = kept(world)

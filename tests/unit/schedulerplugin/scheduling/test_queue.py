@@ -1,14 +1,14 @@
 """The queue: the next key, and the next attempt of a key without a node; no key and no event is lost."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import pytest
 from tests.support.scheduling.fixedrooms import GANG, PODIUM_GANG, ROOM, A, B, C, ClusterQueries, waits
 
 from podium.schedulerplugin.scheduling.effects import Key
 from podium.schedulerplugin.scheduling.entry import EntryPhase
-from podium.schedulerplugin.scheduling.hints import Hints
 from podium.schedulerplugin.scheduling.queue import Queue
+from podium.schedulerplugin.scheduling.queueinghints import Hints
 
 
 class Scene:
@@ -22,10 +22,10 @@ class Scene:
 
     def order(self, now: float = 0.0) -> list[Key]:
         """Pop all ACTIVE keys."""
-        found = []
+        keys = []
         while (key := self.queue.pop(now)) is not None:
-            found.append(key)
-        return found
+            keys.append(key)
+        return keys
 
     def fail(self, key: Key, now: float, times: int = 1) -> None:
         """Try a key this many times, without success."""
@@ -57,6 +57,26 @@ def test_order(puts: list[tuple[Key, int, float]], order: list[Key]) -> None:
     for put in puts:
         scene.queue.enqueue(*put)
     assert scene.order() == order
+
+
+def test_a_namespace_with_slow_decisions_gets_a_quarter_of_the_time() -> None:
+    """Its entries come after those of others whatever their priority, until the time is repaid."""
+    slow = [("slow", f"pod-{number}") for number in range(3)]
+    scene = Scene()
+    for key in slow:
+        scene.queue.enqueue(key, 9, 0.0)
+    assert scene.queue.pop(1.0) == slow[0]
+    scene.queue.back_off(slow[0], 1.0)
+    scene.queue.demote(slow[0], 1.0, 1.0)
+    scene.queue.enqueue(A, 5, 2.0)
+    assert scene.order(2.0) == [A, *slow[1:], slow[0]]
+    for key in (A, *slow):
+        scene.queue.park(key, ROOM, 2.0)
+        scene.queue.activate(key)
+    assert scene.order(4.9) == [A, *slow]
+    for key in (A, *slow):
+        scene.queue.give_back(key)
+    assert scene.order(5.0) == [*slow, A]
 
 
 def test_an_entry_with_a_failed_bind_is_first_in_its_priority_once() -> None:
@@ -280,47 +300,29 @@ def test_each_change_of_phase_is_counted_by_its_reason() -> None:
     }
 
 
-@dataclass
-class Flight:
-    """A change while an entry is IN_FLIGHT, and the entry's phase when it is parked then."""
-
-    event: str
-    phase: EntryPhase
-
-
 @pytest.mark.parametrize(
-    "flight",
+    ("change", "phase"),
     [
-        pytest.param(Flight("nothing", EntryPhase.UNSCHEDULABLE), id="nothing"),
-        pytest.param(Flight("room", EntryPhase.BACKOFF), id="room was made"),
-        pytest.param(Flight("node", EntryPhase.BACKOFF), id="a node came"),
-        pytest.param(Flight("gone", EntryPhase.BACKOFF), id="an awaited pod went"),
-        pytest.param(Flight("rules", EntryPhase.BACKOFF), id="a class changed"),
-        pytest.param(Flight("volumes", EntryPhase.UNSCHEDULABLE), id="claims changed, of which it has none"),
+        pytest.param(lambda _: None, EntryPhase.UNSCHEDULABLE, id="nothing"),
+        pytest.param(lambda hints: hints.note_room(1, 0), EntryPhase.BACKOFF, id="room was made"),
+        pytest.param(lambda hints: hints.note_node(1), EntryPhase.BACKOFF, id="a node came"),
+        pytest.param(lambda hints: hints.note_gone("u"), EntryPhase.BACKOFF, id="an awaited pod went"),
+        pytest.param(Hints.note_rules, EntryPhase.BACKOFF, id="a class changed"),
+        pytest.param(Hints.note_volumes, EntryPhase.UNSCHEDULABLE, id="claims changed, of which it has none"),
     ],
 )
 @pytest.mark.parametrize("looked", [False, True], ids=["not looked at", "looked at"])
-def test_a_change_during_an_attempt_counts_when_the_entry_is_parked(flight: Flight, looked: bool) -> None:
+def test_a_change_during_an_attempt_counts_when_the_entry_is_parked(
+    change: Callable[[Hints], None], phase: EntryPhase, looked: bool
+) -> None:
     """The change counts even when other entries received it meanwhile."""
     scene = Scene(A)
     assert scene.queue.pop(0.0) == A
-    match flight.event:
-        case "room":
-            scene.hints.note_room(1, 0)
-        case "node":
-            scene.hints.note_node(1)
-        case "gone":
-            scene.hints.note_gone("u")
-        case "rules":
-            scene.hints.note_rules()
-        case "volumes":
-            scene.hints.note_volumes()
-        case _:
-            assert flight.event == "nothing"
+    change(scene.hints)
     if looked:
         scene.hints.helped(ClusterQueries())
     scene.queue.park(A, ROOM._replace(awaited=frozenset({"u"})), 0.0)
-    assert scene.queue.phase_of(A) is flight.phase
+    assert scene.queue.phase_of(A) is phase
 
 
 @pytest.mark.parametrize("changed", [False, True])

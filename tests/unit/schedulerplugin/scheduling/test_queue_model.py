@@ -15,8 +15,8 @@ from podium.api.membership import GroupKey
 from podium.cluster.reader import name_in
 from podium.schedulerplugin.scheduling.effects import Key
 from podium.schedulerplugin.scheduling.entry import EntryPhase
-from podium.schedulerplugin.scheduling.hints import Hints
 from podium.schedulerplugin.scheduling.queue import Queue
+from podium.schedulerplugin.scheduling.queueinghints import Hints
 
 
 @dataclass

@@ -5,13 +5,12 @@ in which a user could lose pods for nothing.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 import pytest
 from tests.support.preemption.clusters import NS
 from tests.support.preemption.scene import group, node, priority_class
-from tests.support.scheduling.objects import gang, running
+from tests.support.scheduling.objects import begun, gang, running
 from tests.support.scheduling.rig import World, pod
 from tests.unit.planner.preemption.test_budgets import budget
 
@@ -19,15 +18,6 @@ from podium.api.core import PodDisruptionBudget
 from podium.api.membership import key_of
 from podium.planner.settings import Budgets, Settings
 from podium.schedulerplugin.scheduling.effects import Evict
-
-
-def begun(*objects: Any, **settings: Any) -> World:
-    """Return a world in which one preemption has begun, and no victim is deleted yet."""
-    world = World(*objects, **settings)
-    world.hold_evictions = True
-    world.run()
-    assert len(world.evictions()) == 1
-    return world
 
 
 @pytest.mark.parametrize("priority", [0, 10])
@@ -146,10 +136,10 @@ def test_a_victim_that_cannot_be_deleted_stops_further_evictions_for_a_while() -
     world = World(node("n1", 2), running("kept"), running("b0"), pod("high", 2, 10))
     gone: list[str] = []
 
-    def evict(each: Evict, _failed: str) -> None:
-        deleted = [ref for ref in each.victims if ref.name != "kept"]
+    def evict(effect: Evict, _failed: str) -> None:
+        deleted = [ref for ref in effect.victims if ref.name != "kept"]
         world.die(*(ref.name for ref in deleted))
-        world.effects += world.scheduler.preempted(each.key, deleted, "it is forbidden", world.moment)
+        world.effects += world.scheduler.preempted(effect.key, deleted, "it is forbidden", world.moment)
         gone.extend(ref.name for ref in deleted)
         world.apply(pod(f"b{len(gone)}"))
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from tests.support.preemption.clusters import NS
 from tests.support.preemption.scene import group, node
-from tests.support.scheduling.objects import gang, running
+from tests.support.scheduling.objects import begun, gang, running
 from tests.support.scheduling.rig import World, pod
 
 from podium.schedulerplugin.scheduling.effects import Bind
@@ -18,8 +18,8 @@ from podium.schedulerplugin.scheduling.effects import Bind
 
 def change(world: World, name: str, **metadata: Any) -> None:
     """Change fields of a pod's metadata."""
-    found = world.state.pods[NS, name]
-    world.run(msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, **metadata)))
+    stored = world.state.pods[NS, name]
+    world.run(msgspec.structs.replace(stored, metadata=msgspec.structs.replace(stored.metadata, **metadata)))
 
 
 def being_deleted(world: World, name: str) -> None:
@@ -29,9 +29,9 @@ def being_deleted(world: World, name: str) -> None:
 
 def nominated_by_hand(world: World, name: str, where: str) -> None:
     """Write a pod's status directly."""
-    found = world.state.pods[NS, name]
-    status = msgspec.convert({"phase": "Pending", "nominatedNodeName": where}, type(found.status))
-    world.run(msgspec.structs.replace(found, status=status))
+    stored = world.state.pods[NS, name]
+    status = msgspec.convert({"phase": "Pending", "nominatedNodeName": where}, type(stored.status))
+    world.run(msgspec.structs.replace(stored, status=status))
 
 
 def held_bind(world: World) -> Bind:
@@ -47,9 +47,7 @@ def held_bind(world: World) -> Bind:
 def test_nominations_of_another_scheduler_are_not_cleared() -> None:
     """A higher pod of ours may take the room, but clears nothing, and the nomination still counts."""
     foreign = pod("foreign", 1, 0, schedulerName="default-scheduler", status={"nominatedNodeName": "n1"})
-    world = World(node(cpu=1), running("low"), foreign, pod("high", 1, 10))
-    world.hold_evictions = True
-    world.run()
+    world = begun(node(cpu=1), running("low"), foreign, pod("high", 1, 10))
     (evict,) = world.evictions()
     assert not evict.cleared
     assert world.nominated("foreign") == "n1"

@@ -6,7 +6,7 @@ from tests.support.preemption.scene import node
 from tests.support.scheduling.objects import running
 from tests.support.scheduling.rig import World, pod
 
-from podium.planner.preemption.intents import LATE_SECONDS, LONGEST_GRACE_SECONDS
+from podium.planner.preemption.inflight import LATE_SECONDS, LONGEST_GRACE_SECONDS
 
 YEARS = 315_360_000
 

@@ -6,7 +6,7 @@ Four of KEP-4832's races are here with their names in the KEP.
 import pytest
 from tests.support.preemption.clusters import NS
 from tests.support.preemption.scene import group, node, priority_class
-from tests.support.scheduling.objects import running
+from tests.support.scheduling.objects import begun, running
 from tests.support.scheduling.rig import World, pod
 
 from podium.planner.semantics import Semantics
@@ -103,9 +103,7 @@ def test_planning_starts_afresh_when_the_nomination_is_of_no_use() -> None:
 
 def test_a_failed_preemption_gives_everything_back() -> None:
     """The nomination ends, the victims count as running, and the preemptor tries again after a while."""
-    world = World(node(cpu=1), running("low", "n1"), pod("high", 1, 10))
-    world.hold_evictions = True
-    world.run()
+    world = begun(node(cpu=1), running("low", "n1"), pod("high", 1, 10))
     assert world.nominated("high") == "n1"
     world.release(failed="the server said no")
     assert (world.nominated("high"), world.bound()) == ("", {"low": "n1"})
@@ -122,9 +120,9 @@ def failed(world: World, *done: str, deleted: tuple[PodRef, ...] = ()) -> None:
     world.effects += world.scheduler.preempted(evict.key, deleted, "no answer", world.moment, unsure=True)
     evict_one = world._evict
 
-    def carry_out(each: Evict, why: str) -> None:
+    def carry_out(effect: Evict, why: str) -> None:
         world.die(*(name for name in done if (NS, name) in world.state.pods))
-        evict_one(each, why)
+        evict_one(effect, why)
 
     world._evict = carry_out  # type: ignore[method-assign, assignment]
 
@@ -134,9 +132,7 @@ def test_planning_starts_with_victims_of_unanswered_deletes() -> None:
 
     Meanwhile other victims would cost less, but that would be one more.
     """
-    world = World(node("n1", 2), running("a"), running("b"), pod("high", 2, 10))
-    world.hold_evictions = True
-    world.run()
+    world = begun(node("n1", 2), running("a"), running("b"), pod("high", 2, 10))
     world.run(node("n2", 2), running("c", "n2", 2, -5))
     failed(world, "a")
     world.later(30)
@@ -147,9 +143,7 @@ def test_planning_starts_with_victims_of_unanswered_deletes() -> None:
 
 def test_going_on_waits_for_no_pause_after_a_failure() -> None:
     """A plan with other victims must not be made, because some were deleted for this one."""
-    world = World(node("n1", 3), running("a"), running("b"), running("c"), pod("high", 3, 10))
-    world.hold_evictions = True
-    world.run()
+    world = begun(node("n1", 3), running("a"), running("b"), running("c"), pod("high", 3, 10))
     world.die("a")
     gone = world.evictions()[0].victims[:1]
     failed(world, deleted=gone)
@@ -160,9 +154,7 @@ def test_going_on_waits_for_no_pause_after_a_failure() -> None:
 
 def test_a_victim_that_terminates_is_not_marked_again() -> None:
     """No other pod is marked either, if that is enough."""
-    world = World(node("n1", 2), running("a"), running("b"), pod("high", 2, 10))
-    world.hold_evictions = True
-    world.run()
+    world = begun(node("n1", 2), running("a"), running("b"), pod("high", 2, 10))
     world.run(node("n2", 2), running("c", "n2", 2, -5))
     world.die("a")
     failed(world)
@@ -174,9 +166,7 @@ def test_a_victim_that_terminates_is_not_marked_again() -> None:
 def test_a_victim_that_a_rule_protects_by_then_is_not_marked_again() -> None:
     """Every rule is checked again, as for any plan."""
     patient = running("a", priorityClassName="patient")
-    world = World(node("n1", 1), priority_class("patient", 0), patient, pod("high", 1, 10))
-    world.hold_evictions = True
-    world.run()
+    world = begun(node("n1", 1), priority_class("patient", 0), patient, pod("high", 1, 10))
     world.run(node("n2", 1), running("c", "n2", 1, 5), priority_class("patient", 0, minimum=100, seconds=-1))
     failed(world)
     world.later(30)
@@ -186,9 +176,7 @@ def test_a_victim_that_a_rule_protects_by_then_is_not_marked_again() -> None:
 
 def test_a_preemptor_that_fits_meanwhile_evicts_no_pod() -> None:
     """Some may be terminating already."""
-    world = World(node("n1", 1), running("a"), pod("high", 1, 10))
-    world.hold_evictions = True
-    world.run()
+    world = begun(node("n1", 1), running("a"), pod("high", 1, 10))
     world.run(node("n2", 1))
     failed(world)
     world.later(30)
@@ -198,9 +186,7 @@ def test_a_preemptor_that_fits_meanwhile_evicts_no_pod() -> None:
 
 def test_the_preemptor_is_gated_while_its_victims_are_told() -> None:
     """It is not tried before that has ended, whatever happens meanwhile."""
-    world = World(node("n1", 1), running("low", "n1"), pod("high", 1, 10))
-    world.hold_evictions = True
-    world.run()
+    world = begun(node("n1", 1), running("low", "n1"), pod("high", 1, 10))
     world.run(node("n2", 1))
     assert world.bound() == {"low": "n1"}
     world.release()
@@ -209,9 +195,7 @@ def test_the_preemptor_is_gated_while_its_victims_are_told() -> None:
 
 def test_a_victim_that_is_gone_already_frees_its_room_at_once() -> None:
     """When the task ends there is nothing to wait for."""
-    world = World(node(cpu=1), running("low", "n1"), pod("high", 1, 10))
-    world.hold_evictions = True
-    world.run()
+    world = begun(node(cpu=1), running("low", "n1"), pod("high", 1, 10))
     world.die("low")
     world.run()
     assert world.bound() == {}
@@ -222,9 +206,7 @@ def test_a_victim_that_is_gone_already_frees_its_room_at_once() -> None:
 @pytest.mark.parametrize("other", [5, 10])
 def test_the_pod2s_scheduling_is_successful_pod2_is_equal_or_lower_priority_than_pod1(other: int) -> None:
     """A pod of equal or lower priority does not take the room for pod1."""
-    world = World(node("n1", 1), running("low", "n1"), pod("pod1", 1, 10))
-    world.hold_evictions = True
-    world.run()
+    world = begun(node("n1", 1), running("low", "n1"), pod("pod1", 1, 10))
     held = world.held[0]
     assert isinstance(held, Evict)
     world.die("low")
@@ -236,11 +218,9 @@ def test_the_pod2s_scheduling_is_successful_pod2_is_equal_or_lower_priority_than
 
 def test_the_pod2s_scheduling_is_successful_pod2_is_higher_priority_than_pod1() -> None:
     """A pod of higher priority may take it, and pod1 is planned again."""
-    world = World(
+    world = begun(
         node("n1", 1), node("n2", 1), running("low", "n1"), running("same", "n2", 1, 10), pod("pod1", 1, 10)
     )
-    world.hold_evictions = True
-    world.run()
     world.die("low")
     world.run(pod("pod2", 1, 20))
     assert world.bound()["pod2"] == "n1"
@@ -253,9 +233,7 @@ def test_the_pod2s_scheduling_is_successful_pod2_is_higher_priority_than_pod1() 
 @pytest.mark.parametrize("other", [5, 10])
 def test_the_pod2s_scheduling_is_failed_and_starts_the_preemption_pod2_is_equal_or_lower(other: int) -> None:
     """Its plan counts pod1 on its nominated node: room is made for both."""
-    world = World(node("n1", 2), running("low-1", "n1"), running("low-2", "n1"), pod("pod1", 1, 10))
-    world.hold_evictions = True
-    world.run()
+    world = begun(node("n1", 2), running("low-1", "n1"), running("low-2", "n1"), pod("pod1", 1, 10))
     world.run(pod("pod2", 1, other))
     assert len(world.evictions()) == 2
     assert sorted(world.evicted()) == ["low-1", "low-2"]

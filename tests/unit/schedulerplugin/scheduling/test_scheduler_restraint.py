@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.support.preemption.scene import group, node, priority_class
-from tests.support.scheduling.objects import gang, running
+from tests.support.scheduling.objects import begun, gang, running
 from tests.support.scheduling.rig import World, pod
 
 from podium.planner.settings import LiveSettings, PreemptionMode
@@ -45,9 +45,7 @@ def test_switching_to_enforce_takes_effect() -> None:
 
 def test_switching_off_stops_a_preemption_under_way() -> None:
     """The preemption ends before the first delete."""
-    world = World(node(cpu=1), running("low", "n1"), pod("high", 1, 10))
-    world.hold_evictions = True
-    world.run()
+    world = begun(node(cpu=1), running("low", "n1"), pod("high", 1, 10))
     world.live = LiveSettings(mode=PreemptionMode.OFF)
     world.release()
     assert world.bound() == {"low": "n1"}
@@ -74,11 +72,11 @@ def once_in_vain(world: World, deleted: int = 0) -> None:
     """End the next preemption after this many deletes, because the server does not answer."""
     well = world._evict
 
-    def evict(each: Evict, _failed: str) -> None:
+    def evict(effect: Evict, _failed: str) -> None:
         world._evict = well  # type: ignore[method-assign]
-        gone = each.victims[:deleted]
+        gone = effect.victims[:deleted]
         world.die(*(ref.name for ref in gone))
-        world.effects += world.scheduler.preempted(each.key, gone, "no answer", world.moment, unsure=True)
+        world.effects += world.scheduler.preempted(effect.key, gone, "no answer", world.moment, unsure=True)
 
     world._evict = evict  # type: ignore[method-assign, assignment]
 

@@ -5,6 +5,7 @@ A full cluster has ten thousand pods with waiting conditions at the moment when 
 
 import asyncio
 
+import msgspec
 import pytest
 from tests.support.scheduling.statuses import (
     FULL,
@@ -19,9 +20,12 @@ from tests.support.scheduling.statuses import (
     refused,
     report,
 )
+from tests.unit.schedulerplugin.scheduling.test_conditions import group_with
 
-from podium.api.schedulable import Schedulable
+from podium.api.meta import Condition
+from podium.api.schedulable import Schedulable, SchedulableStatus
 from podium.errors import PodiumError
+from podium.kube.preconditions import LeaseOverError
 from podium.schedulerplugin.live.writes import ChangedError, GoneError
 from podium.schedulerplugin.scheduling.effects import Unit
 
@@ -180,3 +184,58 @@ async def test_a_final_answer_is_not_retried(error: PodiumError) -> None:
         scene.statuses.unmark([ref("a")])
         await scene.advance(60.0)
         assert (len(scene.api.log), scene.statuses.depth) == (1, 0)
+
+
+def _marked(name: str, scheduler: str) -> Schedulable:
+    """Return a running pod that a scheduler has marked for a preemptor."""
+    message = f"{scheduler}: preempting to accommodate a higher priority pod (UID uid-mine)"
+    mark = Condition("DisruptionTarget", "True", "PreemptionByScheduler", message)
+    return msgspec.structs.replace(
+        pod(name, bound="node-1"), status=SchedulableStatus(phase="Running", conditions=[mark])
+    )
+
+
+def _left_behind() -> Scene:
+    """Return a scene whose objects have the statuses of this scheduler, and those of another."""
+    scene = Scene()
+    others = pod("other", FULL, "node-1")
+    others.spec.schedulerName = "default-scheduler"
+    scene.state.apply(group_with(Condition("DisruptionTarget", "True", "PreemptionByScheduler", FULL)))
+    for thing in (
+        pod("waits", FULL),
+        pod("nominated", FULL, "node-1"),
+        others,
+        _marked("victim", "podium-scheduler"),
+        _marked("theirs", "default-scheduler"),
+    ):
+        scene.state.apply(thing)
+    return scene
+
+
+_WITHDRAWN = [("nominate", "nominated", "", ""), ("unmark", "victim", ""), ("group", "uid-train")]
+
+
+async def test_the_last_process_withdraws_its_own_statuses() -> None:
+    scene = _left_behind()
+    assert await scene.statuses.retire(10) == (3, 0)
+    assert sorted(scene.api.log) == sorted(_WITHDRAWN)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "result"),
+    [
+        pytest.param(refused(403), (2, 1), id="a refusal concerns one object"),
+        pytest.param(GoneError("gone"), (3, 0), id="an object that is gone needs nothing"),
+        pytest.param(LeaseOverError(), (1, 2), id="without the lease nothing more is written"),
+    ],
+)
+async def test_failed_withdrawals_are_counted(outcome: PodiumError, result: tuple[int, int]) -> None:
+    scene = _left_behind()
+    scene.api.outcomes = [outcome]
+    assert await scene.statuses.retire(10) == result
+
+
+async def test_withdrawals_end_in_time() -> None:
+    scene = _left_behind()
+    scene.api.held = asyncio.Event()
+    assert await asyncio.wait_for(scene.statuses.retire(0.01), 10) == (0, 3)

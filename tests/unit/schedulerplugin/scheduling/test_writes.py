@@ -86,7 +86,7 @@ class Api:
 
     @property
     def methods(self) -> str:
-        return " ".join(each.method for each in self.sent)
+        return " ".join(request.method for request in self.sent)
 
 
 class World(NamedTuple):
@@ -176,79 +176,31 @@ async def _apply(writes: Writes) -> None:
 OURS = {"fieldManager": "podium-scheduler", "fieldValidation": "Ignore"}
 STRATEGIC = "application/strategic-merge-patch+json"
 
+DELETE_OPTIONS = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "uid-p"}}
+
+
+def _patch(status: dict[str, Any], **metadata: str) -> Sent:
+    body = {"metadata": {"uid": "uid-p", **metadata}, "status": status}
+    return Sent("PATCH", f"{PATH}/status", STRATEGIC, OURS, body)
+
+
+BINDING = {
+    "metadata": {"name": "p", "uid": "uid-p"},
+    "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
+}
+APPLIED = {
+    "apiVersion": GROUP.apiVersion,
+    "kind": "PodGroup",
+    "metadata": {"namespace": "team", "name": "train", "uid": "uid-g"},
+    "status": {"conditions": [WRITTEN]},
+}
 WRITES: list[tuple[str, Work, Sent]] = [
-    (
-        "bind",
-        _bind,
-        Sent(
-            "POST",
-            f"{PATH}/binding",
-            "application/json",
-            OURS,
-            {
-                "metadata": {"name": "p", "uid": "uid-p"},
-                "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
-            },
-        ),
-    ),
-    (
-        "nominate",
-        _nominate,
-        Sent(
-            "PATCH",
-            f"{PATH}/status",
-            STRATEGIC,
-            OURS,
-            {
-                "metadata": {"uid": "uid-p"},
-                "status": {"nominatedNodeName": "n1", "conditions": [WRITTEN]},
-            },
-        ),
-    ),
-    (
-        "nominate",
-        _clear,
-        Sent(
-            "PATCH",
-            f"{PATH}/status",
-            STRATEGIC,
-            OURS,
-            {"metadata": {"uid": "uid-p"}, "status": {"nominatedNodeName": None}},
-        ),
-    ),
-    (
-        "mark",
-        _mark,
-        Sent(
-            "PATCH",
-            f"{PATH}/status",
-            STRATEGIC,
-            OURS,
-            {"metadata": {"uid": "uid-p"}, "status": {"conditions": [WRITTEN]}},
-        ),
-    ),
-    (
-        "mark",
-        _mark_version,
-        Sent(
-            "PATCH",
-            f"{PATH}/status",
-            STRATEGIC,
-            OURS,
-            {"metadata": {"uid": "uid-p", "resourceVersion": "7"}, "status": {"conditions": [WRITTEN]}},
-        ),
-    ),
-    (
-        "delete",
-        _delete,
-        Sent(
-            "DELETE",
-            PATH,
-            "application/json",
-            OURS,
-            {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "uid-p"}},
-        ),
-    ),
+    ("bind", _bind, Sent("POST", f"{PATH}/binding", "application/json", OURS, BINDING)),
+    ("nominate", _nominate, _patch({"nominatedNodeName": "n1", "conditions": [WRITTEN]})),
+    ("nominate", _clear, _patch({"nominatedNodeName": None})),
+    ("mark", _mark, _patch({"conditions": [WRITTEN]})),
+    ("mark", _mark_version, _patch({"conditions": [WRITTEN]}, resourceVersion="7")),
+    ("delete", _delete, Sent("DELETE", PATH, "application/json", OURS, DELETE_OPTIONS)),
     (
         "group",
         _apply,
@@ -257,12 +209,7 @@ WRITES: list[tuple[str, Work, Sent]] = [
             f"{GROUP_PATH}/status",
             "application/apply-patch+yaml",
             {"fieldManager": "podium-scheduler", "force": "true"},
-            {
-                "apiVersion": GROUP.apiVersion,
-                "kind": "PodGroup",
-                "metadata": {"namespace": "team", "name": "train", "uid": "uid-g"},
-                "status": {"conditions": [WRITTEN]},
-            },
+            APPLIED,
         ),
     ),
 ]
@@ -273,8 +220,7 @@ async def test_a_delete_is_tried_without_effect(world: World) -> None:
     unable = _says(400, "BadRequest", 'admission webhook "w" does not support dry run')
     world.api.says = iter([_ok, unable, DENIALS[403]])
     assert [type(await world.outcome(_try)) for _ in range(3)] == [type(None), type(None), RefusedError]
-    options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "uid-p"}}
-    assert [each.body for each in world.api.sent] == [{**options, "dryRun": ["All"]}] * 3
+    assert [request.body for request in world.api.sent] == [{**DELETE_OPTIONS, "dryRun": ["All"]}] * 3
     assert world.counted == []
 
 
@@ -285,12 +231,11 @@ async def test_a_pod_at_the_size_limit_loses_a_condition_before_it_is_deleted(wo
     """
     world.api.says = iter([TOO_LARGE, _stored(version="8")])
     await world.writes.delete(POD)
-    options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "uid-p"}}
     status = {"conditions": [{"$patch": "delete", "type": "PodScheduled"}]}
-    assert [(each.path, each.body) for each in world.api.sent] == [
-        (PATH, options),
+    assert [(request.path, request.body) for request in world.api.sent] == [
+        (PATH, DELETE_OPTIONS),
         (f"{PATH}/status", {"metadata": {"uid": "uid-p"}, "status": status}),
-        (PATH, {**options, "preconditions": {"uid": "uid-p", "resourceVersion": "8"}}),
+        (PATH, {**DELETE_OPTIONS, "preconditions": {"uid": "uid-p", "resourceVersion": "8"}}),
     ]
 
 
@@ -316,30 +261,30 @@ NO_WEBHOOK = _says(500, "InternalError", 'Internal error occurred: failed callin
 DENIED = 'admission webhook "w" denied the request: no'
 DENIALS = {code: _says(code, "", DENIED) for code in (400, 403, 404, 409, 422, 429, 500, 503)}
 
-# A name, the write, the server's answers in turn, the error, and its count; the methods used, and the waits
-# between.
+# The counts of outcomes; any other error counts as failed.
+COUNTS: dict[type[Exception] | None, str] = {None: "written", GoneError: "gone", TakenError: "taken"}
+# A name, the write, the server's answers in turn, and the error; the methods used, and the waits between.
 BOUND = "status.nominatedNodeName: Forbidden: may not be set on pods that are already bound to a node"
-ANSWERS: list[tuple[str, Work, list[Say], type[Exception] | None, str, str, list[float]]] = [
-    ("bound", _bind, [_ok], None, "written", "POST", []),
-    ("mark what has changed", _mark_version, [CONFLICT], ChangedError, "failed", "PATCH", []),
-    ("bind no more", _bind, [NOT_FOUND], GoneError, "gone", "POST", []),
-    ("bind another of its name", _bind, [CONFLICT, _stored(uid="2")], GoneError, "gone", "POST GET", []),
-    ("bind what goes", _bind, [CONFLICT, _stored(deleted="now")], GoneError, "gone", "POST GET", []),
-    ("bind what has gone since", _bind, [CONFLICT, NOT_FOUND], GoneError, "gone", "POST GET", []),
-    ("bind what is taken", _bind, [CONFLICT, _stored("n2")], TakenError, "taken", "POST GET", []),
-    ("bind what is bound there", _bind, [CONFLICT, _stored("n1")], None, "written", "POST GET", []),
-    ("bind: not asked whether a busy server did it", _bind, [LATER, _ok], None, "written", "POST POST", [3]),
-    ("bind: lost but done", _bind, [None, _stored("n1")], None, "written", "POST GET", []),
-    ("bind: lost and gone", _bind, [None, NOT_FOUND], GoneError, "gone", "POST GET", []),
-    ("bind: lost, taken", _bind, [None, _stored("n2")], TakenError, "taken", "POST GET", []),
-    ("bind: lost, not done", _bind, [None, _stored(), _ok], None, "written", "POST GET POST", [0.2]),
-    ("bind: in trouble but done", _bind, [ETCD, _stored("n1")], None, "written", "POST GET", []),
+ANSWERS: list[tuple[str, Work, list[Say], type[Exception] | None, str, list[float]]] = [
+    ("bound", _bind, [_ok], None, "POST", []),
+    ("mark what has changed", _mark_version, [CONFLICT], ChangedError, "PATCH", []),
+    ("bind no more", _bind, [NOT_FOUND], GoneError, "POST", []),
+    ("bind another of its name", _bind, [CONFLICT, _stored(uid="2")], GoneError, "POST GET", []),
+    ("bind what goes", _bind, [CONFLICT, _stored(deleted="now")], GoneError, "POST GET", []),
+    ("bind what has gone since", _bind, [CONFLICT, NOT_FOUND], GoneError, "POST GET", []),
+    ("bind what is taken", _bind, [CONFLICT, _stored("n2")], TakenError, "POST GET", []),
+    ("bind what is bound there", _bind, [CONFLICT, _stored("n1")], None, "POST GET", []),
+    ("bind: not asked whether a busy server did it", _bind, [LATER, _ok], None, "POST POST", [3]),
+    ("bind: lost but done", _bind, [None, _stored("n1")], None, "POST GET", []),
+    ("bind: lost and gone", _bind, [None, NOT_FOUND], GoneError, "POST GET", []),
+    ("bind: lost, taken", _bind, [None, _stored("n2")], TakenError, "POST GET", []),
+    ("bind: lost, not done", _bind, [None, _stored(), _ok], None, "POST GET POST", [0.2]),
+    ("bind: in trouble but done", _bind, [ETCD, _stored("n1")], None, "POST GET", []),
     (
         "bind: lost, and the look at it in trouble",
         _bind,
         [None, ETCD, CONFLICT, _stored("n1")],
         None,
-        "written",
         "POST GET POST GET",
         [0.2],
     ),
@@ -348,56 +293,37 @@ ANSWERS: list[tuple[str, Work, list[Say], type[Exception] | None, str, str, list
         _bind,
         [ETCD, _stored()] * 5,
         RefusedError,
-        "failed",
         " ".join(["POST GET"] * 5),
         [0.2, 0.4, 0.8, 1.6],
     ),
-    ("bind what may not be", _bind, [_says(403, "Forbidden", "no")], RefusedError, "failed", "POST", []),
-    ("mark no more", _mark, [NOT_FOUND], GoneError, "gone", "PATCH", []),
-    ("mark another of its name", _mark, [_says(422, "Invalid", UID)], GoneError, "gone", "PATCH", []),
-    ("mark: invalid", _mark, [_says(422, "Invalid", "status: x")], RefusedError, "failed", "PATCH", []),
-    ("mark: lost", _mark, [None, _ok], None, "written", "PATCH PATCH", [0.2]),
-    ("mark: others write", _mark, [CONFLICT, _ok], None, "written", "PATCH PATCH", [0.2]),
+    ("bind what may not be", _bind, [_says(403, "Forbidden", "no")], RefusedError, "POST", []),
+    ("mark no more", _mark, [NOT_FOUND], GoneError, "PATCH", []),
+    ("mark another of its name", _mark, [_says(422, "Invalid", UID)], GoneError, "PATCH", []),
+    ("mark: invalid", _mark, [_says(422, "Invalid", "status: x")], RefusedError, "PATCH", []),
+    ("mark: lost", _mark, [None, _ok], None, "PATCH PATCH", [0.2]),
+    ("mark: others write", _mark, [CONFLICT, _ok], None, "PATCH PATCH", [0.2]),
     (
         "mark: others always write",
         _mark,
         [CONFLICT] * 5,
         StaleError,
-        "failed",
         " ".join(["PATCH"] * 5),
         [0.2, 0.4, 0.8, 1.6],
     ),
-    (
-        "nominate what was bound since",
-        _nominate,
-        [_says(422, "Invalid", BOUND)],
-        GoneError,
-        "gone",
-        "PATCH",
-        [],
-    ),
-    ("nominate: in trouble", _nominate, [ETCD, LATER, _ok], None, "written", "PATCH PATCH PATCH", [0.2, 3]),
-    (
-        "mark: waits less than Retry-After",
-        _mark,
-        [TOMORROW] * 2,
-        None,
-        "written",
-        "PATCH PATCH PATCH",
-        [30, 30],
-    ),
-    ("nominate no more", _nominate, [NOT_FOUND], GoneError, "gone", "PATCH", []),
-    ("delete no more", _delete, [NOT_FOUND], None, "written", "DELETE", []),
-    ("delete another of its name", _delete, [OTHER_UID], None, "written", "DELETE", []),
-    ("delete: a conflict", _delete, [CONFLICT, _ok], None, "written", "DELETE DELETE", [0.2]),
-    ("delete: full", _delete, [TOO_LARGE, _stored(), _ok], None, "written", "DELETE PATCH DELETE", []),
-    ("delete: full and gone", _delete, [TOO_LARGE, NOT_FOUND], None, "written", "DELETE PATCH", []),
+    ("nominate what was bound since", _nominate, [_says(422, "Invalid", BOUND)], GoneError, "PATCH", []),
+    ("nominate: in trouble", _nominate, [ETCD, LATER, _ok], None, "PATCH PATCH PATCH", [0.2, 3]),
+    ("mark: waits less than Retry-After", _mark, [TOMORROW] * 2, None, "PATCH PATCH PATCH", [30, 30]),
+    ("nominate no more", _nominate, [NOT_FOUND], GoneError, "PATCH", []),
+    ("delete no more", _delete, [NOT_FOUND], None, "DELETE", []),
+    ("delete another of its name", _delete, [OTHER_UID], None, "DELETE", []),
+    ("delete: a conflict", _delete, [CONFLICT, _ok], None, "DELETE DELETE", [0.2]),
+    ("delete: full", _delete, [TOO_LARGE, _stored(), _ok], None, "DELETE PATCH DELETE", []),
+    ("delete: full and gone", _delete, [TOO_LARGE, NOT_FOUND], None, "DELETE PATCH", []),
     (
         "delete: full and written by others",
         _delete,
         [TOO_LARGE, _stored(), CONFLICT, _ok],
         None,
-        "written",
         "DELETE PATCH DELETE DELETE",
         [0.2],
     ),
@@ -406,37 +332,36 @@ ANSWERS: list[tuple[str, Work, list[Say], type[Exception] | None, str, str, list
         _delete,
         [TOO_LARGE, _stored(), TOO_LARGE],
         RefusedError,
-        "failed",
         "DELETE PATCH DELETE",
         [],
     ),
     *[
-        (f"delete: a webhook denies it with {code}", _delete, [says], RefusedError, "failed", "DELETE", [])
+        (f"delete: a webhook denies it with {code}", _delete, [says], RefusedError, "DELETE", [])
         for code, says in DENIALS.items()
     ],
-    ("delete: a webhook is away", _delete, [NO_WEBHOOK], RefusedError, "failed", "DELETE", []),
-    ("mark: too large", _mark, [TOO_LARGE], RefusedError, "failed", "PATCH", []),
-    ("mark: too large for a client", _mark, [TOO_LONG], RefusedError, "failed", "PATCH", []),
-    ("mark: too large for a server", _mark, [_says(413)], RefusedError, "failed", "PATCH", []),
-    ("mark: a webhook says not found", _mark, [DENIALS[404]], RefusedError, "failed", "PATCH", []),
-    ("bind: too large", _bind, [TOO_LARGE, _stored()], RefusedError, "failed", "POST GET", []),
-    ("delete: in trouble", _delete, [ETCD, _ok], None, "written", "DELETE DELETE", [0.2]),
-    ("delete: not allowed", _delete, [_says(403, "Forbidden", "no")], RefusedError, "failed", "DELETE", []),
-    ("group no more", _apply, [NOT_FOUND], GoneError, "gone", "PATCH", []),
-    ("group: lost", _apply, [None, _ok], None, "written", "PATCH PATCH", [0.2]),
+    ("delete: a webhook is away", _delete, [NO_WEBHOOK], RefusedError, "DELETE", []),
+    ("mark: too large", _mark, [TOO_LARGE], RefusedError, "PATCH", []),
+    ("mark: too large for a client", _mark, [TOO_LONG], RefusedError, "PATCH", []),
+    ("mark: too large for a server", _mark, [_says(413)], RefusedError, "PATCH", []),
+    ("mark: a webhook says not found", _mark, [DENIALS[404]], RefusedError, "PATCH", []),
+    ("bind: too large", _bind, [TOO_LARGE, _stored()], RefusedError, "POST GET", []),
+    ("delete: in trouble", _delete, [ETCD, _ok], None, "DELETE DELETE", [0.2]),
+    ("delete: not allowed", _delete, [_says(403, "Forbidden", "no")], RefusedError, "DELETE", []),
+    ("group no more", _apply, [NOT_FOUND], GoneError, "PATCH", []),
+    ("group: lost", _apply, [None, _ok], None, "PATCH PATCH", [0.2]),
 ]
 
 
 @pytest.mark.parametrize("case", ANSWERS, ids=lambda case: case[0])
 async def test_answers_have_the_documented_meaning(
-    world: World, case: tuple[str, Work, list[Say], type[Exception] | None, str, str, list[float]]
+    world: World, case: tuple[str, Work, list[Say], type[Exception] | None, str, list[float]]
 ) -> None:
     """A pod that is gone or bound is no failure; an unknown result is read again for a while."""
-    _, work, says, error, how, asked, waits = case
+    _, work, says, error, asked, waits = case
     world.api.says = iter(says)
     outcome = await world.outcome(work)
     assert type(outcome) is (error or type(None)), outcome
-    assert [each for _, each in world.counted] == [how]
+    assert [result for _, result in world.counted] == [COUNTS.get(error, "failed")]
     assert world.api.methods == asked
     assert world.waits == waits
 
@@ -509,7 +434,7 @@ async def test_evictions_leave_slots_for_binds(world: World) -> None:
     evicting = [asyncio.create_task(work(world.writes)) for work in (_mark, _delete) * 20]
     binding = asyncio.create_task(_bind(world.writes))
     await asyncio.wait_for(world.api.full.wait(), 30)
-    assert [each.method for each in world.api.sent].count("POST") == 1
+    assert [request.method for request in world.api.sent].count("POST") == 1
     world.api.open.set()
     await asyncio.gather(binding, *evicting)
     assert world.api.most == world.writes.limit

@@ -97,10 +97,10 @@ class ClusterMap(NamedTuple):
     @property
     def total(self) -> Counter[Style]:
         """Return the amounts of all nodes by style, in milli for cpu."""
-        found: Counter[Style] = Counter()
+        totals: Counter[Style] = Counter()
         for node in self.nodes:
-            found.update(dict(node.parts))
-        return found
+            totals.update(dict(node.parts))
+        return totals
 
     @property
     def resource(self) -> str:
@@ -115,17 +115,17 @@ def cluster_map(view: ClusterReader) -> ClusterMap | None:
     if not rooms:
         return None
     by_priority: Counter[int] = Counter()
-    for each in held:
-        resource, most = rooms.get(each.node, ("", 0))
-        if amount := min(each.amounts.get(resource, 0), most):
-            by_priority[each.priority] += amount * (not each.terminating)
+    for holding in held:
+        resource, most = rooms.get(holding.node, ("", 0))
+        if amount := min(holding.amounts.get(resource, 0), most):
+            by_priority[holding.priority] += amount * (not holding.terminating)
     bands = bands_of(+by_priority, view.classes)
     amounts: dict[str, Counter[Style]] = defaultdict(Counter)
-    for each in held:
-        resource, most = rooms.get(each.node, ("", 0))
-        if amount := min(each.amounts.get(resource, 0), most):
-            style = Style.TERMINATING if each.terminating else style_of(each.priority, bands)
-            amounts[each.node][style] += amount
+    for holding in held:
+        resource, most = rooms.get(holding.node, ("", 0))
+        if amount := min(holding.amounts.get(resource, 0), most):
+            style = Style.TERMINATING if holding.terminating else style_of(holding.priority, bands)
+            amounts[holding.node][style] += amount
     label = _domain_label(view.nodes.values())
     nodes = []
     for name, (resource, capacity) in rooms.items():
@@ -148,8 +148,8 @@ def _domain_label(nodes: Iterable[Node]) -> str:
                 values[key][value] += 1
     good = [
         key
-        for key, found in values.items()
-        if 2 <= len(found) <= min(ROWS - 1, number / 2) and found.total() >= number * _COVERED
+        for key, counts in values.items()
+        if 2 <= len(counts) <= min(ROWS - 1, number / 2) and counts.total() >= number * _COVERED
     ]
     return max(good, key=lambda key: (len(values[key]), key), default="")
 
@@ -168,10 +168,10 @@ def panels(made: ClusterMap) -> list[Panel]:
         parts = [(short(domain or _NO_DOMAIN), list(group)) for domain, group in domains]
     else:
         limit = _PANEL_ROWS if len(nodes) <= NAMED else _PANEL_BLOCKS
-        parts = [(span([node.name for node in part]), list(part)) for part in _slices(nodes, limit)]
+        parts = [(span([node.name for node in group]), list(group)) for group in _slices(nodes, limit)]
     if len(nodes) <= NAMED:
-        return [_row_panel(heading, [_node_row(node) for node in part], bands) for heading, part in parts]
-    return [_block_panel(heading, part, bands) for heading, part in parts]
+        return [_row_panel(heading, [_node_row(node) for node in group], bands) for heading, group in parts]
+    return [_block_panel(heading, group, bands) for heading, group in parts]
 
 
 class _Row(NamedTuple):
@@ -205,16 +205,16 @@ def _alike(nodes: Sequence[NodeUse]) -> Iterator[_Row]:
     states: dict[tuple[str, Parts], list[NodeUse]] = defaultdict(list)
     for node in nodes:
         states[node.resource, node.parts].append(node)
-    rows = sorted(states.values(), key=lambda each: -len(each))
+    rows = sorted(states.values(), key=lambda alike: -len(alike))
     limit = ROWS if len(rows) <= ROWS else ROWS - 1
-    for each in rows[:limit]:
+    for group in rows[:limit]:
         yield _Row(
-            f"{count(len(each), 'node')} such as {short(each[0].name, _SAMPLE_COLUMNS)}",
-            free_words(each[:1]),
-            each[0].parts,
-            each,
+            f"{count(len(group), 'node')} such as {short(group[0].name, _SAMPLE_COLUMNS)}",
+            free_words(group[:1]),
+            group[0].parts,
+            group,
         )
-    if rest := [node for each in rows[limit:] for node in each]:
+    if rest := [node for alike in rows[limit:] for node in alike]:
         yield _sum_row("other states", rest)
 
 

@@ -132,16 +132,16 @@ def filled(parts: Iterable[tuple[Style, int]], capacity: int, rest: Style = Styl
 
     The requests on a node may exceed its capacity, as after a device has failed.
     """
-    found: list[tuple[Style, int]] = []
+    merged: list[tuple[Style, int]] = []
     left = capacity
     for style, amount in (*parts, (rest, capacity)):
         taken = min(amount, left)
         left -= taken
-        if taken and found and found[-1][0] is style:
-            found[-1] = style, found[-1][1] + taken
+        if taken and merged and merged[-1][0] is style:
+            merged[-1] = style, merged[-1][1] + taken
         elif taken:
-            found.append((style, taken))
-    return tuple(found)
+            merged.append((style, taken))
+    return tuple(merged)
 
 
 def bar(parts: Parts, place: Rectangle) -> Iterable[Box]:
@@ -149,7 +149,7 @@ def bar(parts: Parts, place: Rectangle) -> Iterable[Box]:
     whole = sum(amount for _, amount in parts)
     start = 0
     for style, amount in parts:
-        left, right = (round(place.width * each / whole, 1) for each in (start, start + amount))
+        left, right = (round(place.width * at / whole, 1) for at in (start, start + amount))
         start += amount
         gap = 1 if right - left > 2 else 0
         letter = LETTERS.get(style, "") if right - left >= _LETTER else ""

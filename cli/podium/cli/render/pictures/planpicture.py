@@ -71,21 +71,21 @@ def plan_picture(plan: Plan, view: ClusterReader) -> PlanPicture | None:
     names = {placed.node for placed in plan.placements}
     names |= {pod.node for unit in plan.victims for pod in unit.pods}
     nodes = [view.nodes[name] for name in sorted(names, key=natural) if name in view.nodes]
-    held = [each for each in holdings(view) if each.node in names]
+    held = [holding for holding in holdings(view) if holding.node in names]
     held_by: dict[str, list[Holding]] = defaultdict(list)
-    for each in held:
-        held_by[each.node].append(each)
+    for holding in held:
+        held_by[holding.node].append(holding)
     placed = _placed(plan, view)
     requested: Counter[str] = Counter()
-    for each in (each for pods in placed.values() for each in pods):
-        requested.update({name: amount for name, amount in each.amounts.items() if is_device(name)})
+    for holding in (pod for pods in placed.values() for pod in pods):
+        requested.update({name: amount for name, amount in holding.amounts.items() if is_device(name)})
     rooms = shown_resources(nodes, [name for name, _ in requested.most_common()] or [CPU])
     if not rooms:
         return None
     by_priority: Counter[int] = Counter()
-    for each in held:
-        if each.node in rooms and each.pod not in victims and not each.terminating:
-            by_priority[each.priority] += each.amounts.get(rooms[each.node][0], 0)
+    for holding in held:
+        if holding.node in rooms and holding.pod not in victims and not holding.terminating:
+            by_priority[holding.priority] += holding.amounts.get(rooms[holding.node][0], 0)
     bands = bands_of(+by_priority, view.classes)
     changes = []
     for name, (resource, capacity) in rooms.items():
@@ -105,13 +105,15 @@ def _merged(changes: Iterable[NodeChange]) -> list[NodeChange]:
 
 def _placed(plan: Plan, view: ClusterReader) -> Mapping[str, list[Holding]]:
     """Return the pods that the plan places, by node."""
-    found: dict[str, list[Holding]] = defaultdict(list)
-    for each in plan.placements:
-        namespace, _, name = each.pod.partition("/")
+    by_node: dict[str, list[Holding]] = defaultdict(list)
+    for placement in plan.placements:
+        namespace, _, name = placement.pod.partition("/")
         pod = view.pods.get((namespace, name))
         amounts = pod_requests(pod).amounts if pod is not None else {}
-        found[each.node].append(Holding((namespace, name), each.node, 0, terminating=False, amounts=amounts))
-    return found
+        by_node[placement.node].append(
+            Holding((namespace, name), placement.node, 0, terminating=False, amounts=amounts)
+        )
+    return by_node
 
 
 def _change(
@@ -124,15 +126,15 @@ def _change(
     """Return the amounts of a node before and after."""
     kept: Counter[Style] = Counter()
     leaving: Counter[Style] = Counter()
-    for each in held:
-        amount = each.amounts.get(resource, 0)
-        if each.pod in victims:
+    for holding in held:
+        amount = holding.amounts.get(resource, 0)
+        if holding.pod in victims:
             leaving[Style.PREEMPTED] += amount
-        elif each.terminating:
+        elif holding.terminating:
             leaving[Style.TERMINATING] += amount
         elif amount:
-            kept[style_of(each.priority, bands)] += amount
-    coming = sum(each.amounts.get(resource, 0) for each in placed)
+            kept[style_of(holding.priority, bands)] += amount
+    coming = sum(holding.amounts.get(resource, 0) for holding in placed)
     terminating = (Style.TERMINATING, leaving[Style.TERMINATING])
     return (*parts_of(kept), *parts_of(leaving)), (*parts_of(kept), (Style.PLACED, coming), terminating)
 

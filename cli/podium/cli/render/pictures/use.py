@@ -57,10 +57,10 @@ def resource_order(nodes: Iterable[Node], held: Iterable[Holding]) -> list[str]:
     supply: Counter[str] = Counter()
     for node in nodes:
         supply.update({name: amount for name, amount in allocatable(node)[0].items() if is_device(name)})
-    wanted: Counter[str] = Counter()
-    for each in held:
-        wanted.update({name: amount for name, amount in each.amounts.items() if name in supply})
-    return sorted(supply, key=lambda name: (-wanted[name], -supply[name], name)) or [CPU]
+    demand: Counter[str] = Counter()
+    for holding in held:
+        demand.update({name: amount for name, amount in holding.amounts.items() if name in supply})
+    return sorted(supply, key=lambda name: (-demand[name], -supply[name], name)) or [CPU]
 
 
 def shown_resources(nodes: Iterable[Node], order: Sequence[str]) -> dict[str, tuple[str, int]]:
@@ -85,8 +85,8 @@ def bands_of(held: Mapping[int, int], classes: Mapping[str, PriorityClass]) -> t
         (_, high, amount), (low, _, more) = ranges[at : at + 2]
         ranges[at : at + 2] = [(low, high, amount + more)]
     names: dict[int, list[str]] = {}
-    for name, each in sorted(classes.items()):
-        names.setdefault(each.value or 0, []).append(name)
+    for name, priority_class in sorted(classes.items()):
+        names.setdefault(priority_class.value or 0, []).append(name)
     return tuple(
         Band(style, low, high, tuple(names.get(low, ())) if low == high else ())
         for style, (low, high, _) in zip(BANDS, ranges, strict=False)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.support.ui.clusters import NOW, answers, mixed
+from tests.support.ui.clusters import NOW, mixed, page_data
 
 from podium.cli.main import command
 from podium.cli.render.pictures.planpicture import plan_picture
@@ -47,16 +47,16 @@ def test_a_plan_is_drawn_before_and_after(more: tuple[str, ...]) -> None:
 
 
 def test_a_plan_for_a_pod_that_fits_nowhere_has_no_picture(tmp_path: Path) -> None:
-    report = answers(mixed(), tmp_path).plan(Form(target="a/lone"), NOW).report
+    report = page_data(mixed(), tmp_path).plan(Form(target="a/lone"), NOW).report
     assert report is not None
     assert report.drawn is not None
     assert plan_picture(*report.drawn) is None
 
 
 def test_the_map_of_the_overview_needs_all_pods(tmp_path: Path) -> None:
-    made = answers(mixed(), tmp_path)
+    made = page_data(mixed(), tmp_path)
     assert made.map is not None
     assert [node.name for node in made.map.nodes] == ["n1"]
-    part = answers(mixed(), tmp_path)
+    part = page_data(mixed(), tmp_path)
     part.cluster = part.cluster._replace(whole=None)
     assert part.map is None

@@ -1,0 +1,53 @@
+"""Kubernetes 1.36: PodGroups and Workloads in v1alpha2.
+
+Source: kubernetes/kubernetes v1.36.3 (pkg/features, pkg/apis/scheduling, pkg/registry/scheduling).
+"""
+
+from podium.minors.minor import (
+    CLAIMS,
+    TOPOLOGY,
+    USER_MAXIMUM,
+    WORKLOAD_API,
+    Gate,
+    GateStage,
+    GroupApi,
+    Minor,
+    ServedKind,
+)
+
+_SERVED = ServedKind(("v1alpha2",), "v1alpha2")
+V1_36 = Minor(
+    number=36,
+    release="1.36.3",
+    kinds={"PodGroup": _SERVED, "Workload": _SERVED},
+    apis={"v1alpha2": GroupApi(version="v1alpha2", older=True, maximum=USER_MAXIMUM)},
+    workload_gates=(WORKLOAD_API, "GangScheduling", "WorkloadAwarePreemption"),
+    gates={
+        WORKLOAD_API: Gate(GateStage.ALPHA),
+        "GangScheduling": Gate(GateStage.ALPHA, needs=(WORKLOAD_API,)),
+        "WorkloadAwarePreemption": Gate(GateStage.ALPHA, needs=("GangScheduling",)),
+        TOPOLOGY: Gate(GateStage.ALPHA, needs=(WORKLOAD_API,)),
+        CLAIMS: Gate(GateStage.ALPHA, needs=(WORKLOAD_API,)),
+        "WorkloadWithJob": Gate(GateStage.ALPHA, needs=(WORKLOAD_API,)),
+        "DRAPartitionableDevices": Gate(GateStage.BETA, on=True),
+        "DRAConsumableCapacity": Gate(GateStage.BETA, on=True),
+        "DRADeviceBindingConditions": Gate(GateStage.BETA, on=True),
+        "DRADeviceTaints": Gate(GateStage.BETA, on=True),
+        "DRADeviceTaintRules": Gate(GateStage.BETA, needs=("DRADeviceTaints",)),
+        "VolumeLimitScaling": Gate(GateStage.ALPHA),
+        "StorageCapacityScoring": Gate(GateStage.ALPHA),
+    },
+    removed_gates=(
+        "CSIMigrationPortworx",
+        "HonorPVReclaimPolicy",
+        "InPlacePodVerticalScalingAllocatedStatus",
+        "InTreePluginPortworxUnregister",
+        "MemoryManager",
+        "ServiceTrafficDistribution",
+        "StructuredAuthorizationConfiguration",
+        "TopologyAwareHints",
+        "WatchFromStorageWithoutResourceVersion",
+    ),
+    template_needed=True,
+    free_updates=True,
+)
