@@ -285,10 +285,13 @@ class ClaimBinds:
     def _pods_obstacle(self, pending: ClaimBind, now: float) -> str:
         """Return why the pods of a decision cannot be bound to their nodes; empty if they may be."""
         why = next(filter(None, (self._lost(pod, node) for pod, node in pending.bind.pods)), "")
-        if not why and pending.left and pending.until <= now:
-            claims = listed(sorted(claim.name for claim in pending.left))
-            why = f"not bound within {self._live().bind_timeout_seconds:g} s: {claims}"
-        return why
+        if why or pending.until > now:
+            return why
+        limit = f"within {self._live().bind_timeout_seconds:g} s"
+        if pending.left:
+            return f"not bound {limit}: {listed(sorted(claim.name for claim in pending.left))}"
+        # Another leader may have written the same before, so the claims are bound while a write hangs.
+        return f"a write did not end {limit}" if pending.phase is ClaimPhase.WRITING else ""
 
     def _lost(self, pod: PodRef, node: str) -> str:
         """Return why a pod cannot have its node any more; empty if it can."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.support.filters.builders import mounts
 from tests.support.preemption.clusters import NS
@@ -463,6 +463,21 @@ def test_a_new_leader_follows_a_selected_node(provisions: bool) -> None:
     assert made.bound() == {"p0": chosen}
 
 
+def test_a_write_that_hangs_ends_with_its_decision_although_the_claims_are_bound() -> None:
+    made = provisioned(nodes=3)
+    made.write()
+    made.restart()
+    made.hold_writes = True
+    made.run()
+    made.control()
+    made.later(TIMEOUT)
+    assert (made.bound(), made.scheduler.due(made.seconds)) == ({}, None)
+    made.write()
+    made.later(60)
+    assert list(made.bound()) == ["p0"]
+    assert made.reported("p0", "binding claims failed: a write did not end within 600 s")
+
+
 # --- any order ------------------------------------------------------------------------------------------
 
 
@@ -491,6 +506,7 @@ ACTIONS = st.sampled_from(
 
 
 @given(st.lists(ACTIONS, max_size=14), st.booleans())
+@example(["write", "restart", "write", "control", "long"], False)
 @settings(max_examples=60)
 def test_faults_in_any_order_end_well(actions: list[str], disks: bool) -> None:
     """Faults in any order: afterwards all is bound once, and nothing is assumed or reserved."""
