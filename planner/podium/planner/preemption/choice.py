@@ -91,9 +91,9 @@ class Chooser:
         best, equal, planned = self._compare_nodes()
         if best is None:
             return None
-        name = self._snapshot.node_name
-        equal.sort(key=name)
-        ties = tuple(map(name, equal))
+        order = self._placer.chain.by_name()
+        equal = order[np.isin(order, equal)].tolist()
+        ties = tuple(map(self._snapshot.node_name, equal))
         if len(equal) == 1 or not self._counts_cascades():
             return Chosen(planned.get(equal[0]) or self._plan_node(equal[0]), ties, tuple(equal[1:]))
         plans = [planned.get(row) or self._plan_node(row) for row in equal[:MAX_COMPARED]]
@@ -265,14 +265,15 @@ class Chooser:
         order = np.argsort(fewest, kind="stable")
         if not least.levels[0].work:
             order = order[fewest[order] <= least.levels[0].pods]
-        likely = list(
-            dict.fromkeys([*equal[:_MAX_SEARCHED].tolist(), *lists.nodes[order[:_MAX_SEARCHED]].tolist()])
-        )
+        at_least = np.flatnonzero(np.isin(lists.nodes, equal))
+        likely = list(dict.fromkeys([*at_least[:_MAX_SEARCHED], *order[:_MAX_SEARCHED]]))
         best: Score | None = None
         nodes: list[int] = []
         planned: dict[int, DomainPlan] = {}
-        for row in likely:
-            best, nodes, planned = self._better(row, best, nodes, planned)
+        possible = sums.least_possible(lists, likely, level, fewest[likely], self.planner.now)
+        for at, harm in zip(likely, possible, strict=True):
+            if harm is None or harm < least or (harm == least and at not in at_least):
+                best, nodes, planned = self._better(int(lists.nodes[at]), best, nodes, planned)
         if best is None or least < best:
             return least, equal.tolist(), {}
         if best == least:

@@ -81,7 +81,7 @@ def harm(units: Units, victims: Rows, violations: int, now: int) -> Harm:
         here = victims[units.priority[victims] == priority]
         rows = units.all_members(here)
         shared = _work_on_shared(units, rows, np.zeros(len(rows), np.int64), now)[0]
-        lost = int(_work_of_pods(units, rows, now).sum())
+        lost = int(work_of_pods(units, rows, now).sum())
         # A claim of several victims counts with those of the highest priority.
         lost += sum(work for claim, work in shared.items() if claim not in counted)
         counted |= shared.keys()
@@ -100,15 +100,15 @@ def work_lost(units: Units, leads: Rows, now: int, *, with_surplus: bool = False
     """
     rows, sizes = units.evicted_with(leads) if with_surplus else units.members_of(leads)
     ends = np.cumsum(sizes)
-    sums = np.concatenate(([0], np.cumsum(_work_of_pods(units, rows, now))))
+    sums = np.concatenate(([0], np.cumsum(work_of_pods(units, rows, now))))
     lost: Int64s = sums[ends] - sums[ends - sizes]
     for at, shared in _work_on_shared(units, rows, np.repeat(np.arange(len(leads)), sizes), now).items():
         lost[at] += sum(shared.values())
     return lost
 
 
-def _work_of_pods(units: Units, rows: Rows, now: int) -> Int64s:
-    """Return the accelerator-seconds that each pod loses, without those of claims that pods may share."""
+def work_of_pods(units: Units, rows: Rows, now: int) -> Int64s:
+    """Return the accelerator-seconds that each pod loses at least: without claims that pods may share."""
     held = accelerators(units.snapshot, rows) + units.devices[rows]
     work: Int64s = np.minimum(held, _MOST_DEVICES) * _seconds_lost(units, rows, now)
     return work

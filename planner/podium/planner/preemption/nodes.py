@@ -7,7 +7,7 @@ node. `domain` has the algorithm; this module has the arithmetic that finds the 
 running.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from podium.planner.arrays import Bools, Int32s, Int64s, Rows, grown
 from podium.planner.deadline import Deadline
 from podium.planner.preemption.domain import SHIFT, Cost
-from podium.planner.preemption.harm import Harm, Level, work_lost
+from podium.planner.preemption.harm import Harm, Level, work_lost, work_of_pods
 from podium.planner.preemption.unitarrays import NO_UNIT
 from podium.planner.preemption.units import Units
 from podium.planner.progress import NO_START
@@ -329,6 +329,29 @@ class VictimSums:
             largest = -np.sort(-np.where(top, amounts, 0), axis=0)
             fewest = np.maximum(fewest, (np.cumsum(largest, axis=0) < missing).sum(axis=0) + (missing > 0))
         return fewest
+
+    def least_possible(
+        self, lists: VictimLists, places: Sequence[int], level: int, fewest: Int64s, now: int
+    ) -> list[Harm | None]:
+        """Return for some nodes, by place in the lists, a harm that no plan there is below; None: no bound.
+
+        Each plan evicts at least the `fewest` pods of that priority. At best these lose the least work, and
+        started last. Units of several pods have no bound, because one eviction may give enough room.
+        """
+        units, leads = self._units, lists.leads[:, places]
+        top = lists.potential[:, places] & (lists.priority[:, places] == level)
+        single = (units.size[leads] == 1) | ~top
+        work, start = np.full(top.shape, NO_START), np.full(top.shape, -NO_START)
+        work[top] = work_of_pods(units, leads[top].astype(np.intp), now)
+        start[top] = np.minimum(units.start[leads[top]], now)
+        last, at = np.maximum(fewest - 1, 0), np.arange(len(places))
+        work, start = np.cumsum(np.sort(work, axis=0), axis=0)[last, at], -np.sort(-start, axis=0)[last, at]
+        return [
+            Harm(0, (Level(level, lost, pods, pods),), -since) if pods and alone else None
+            for lost, since, pods, alone in zip(
+                work.tolist(), start.tolist(), fewest.tolist(), single.all(axis=0).tolist(), strict=True
+            )
+        ]
 
     def _victims(self, lists: VictimLists, level: int) -> Bools:
         """Return the victims, by place and node, one entry for each unit."""
