@@ -158,14 +158,14 @@ def violations(cluster: Cluster, ordered: Sequence[Unit]) -> dict[str, int]:
 
 
 def harm(cluster: Cluster, victims: Iterable[Unit]) -> tuple[int, list[tuple[int, int, int, int]]]:
-    """Return the pods evicted beyond budgets, then work, units and pods by priority from the highest."""
+    """Return the pods evicted beyond budgets, then work, pods and units by priority from the highest."""
     ordered = by_importance(cluster, victims)
     levels = [
         (
             priority,
             sum(_work(cluster, unit) for unit in here),
-            len(here),
             sum(len(unit.pods) for unit in here),
+            len(here),
         )
         for priority, each in groupby(ordered, key=lambda unit: unit.priority)
         for here in [list(each)]
