@@ -4,6 +4,7 @@ A test has the name of its page, and prepares the conditions that the page assum
 ports that the pages name, so these tests stay in one file: one worker runs them, one after the other.
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,9 @@ import pytest
 from tests.support.controllers import running as controllers
 from tests.support.docs.help import LIVE
 from tests.support.docs.pagerun import PageRun
-from tests.support.docs.pages import Command
+from tests.support.docs.pages import Command, pages
 from tests.support.install.scene import apply
-from tests.support.servers import Server, exclusive
+from tests.support.servers import Server, exclusive, of_run
 from tests.support.webhooks import deployed
 from tests.unit.manifests.test_modes import rendered
 from tools.devcluster.controlplane.releases import NEWEST, RELEASES
@@ -91,12 +92,25 @@ def cluster() -> Iterator[Server]:
         yield server
 
 
-def test_readme(page_run: PageRun, bare: Server) -> None:
+@pytest.mark.parametrize("minor", of_run())
+def test_readme(page_run: PageRun, bare: Server, minor: str) -> None:
     """The condition of the running gang names its preemptor, with kube-scheduler's message."""
     page_run.at(bare)
+    page_run.environ["KUBERNETES"] = minor
     page_run.until("export KUBECONFIG")
+    if minor == "1.36":
+        page_run.left = [_for_1_36(each) for each in page_run.left]
     assert "preempting to accommodate a higher priority podgroup (UID " in page_run.next()
     page_run.rest()
+
+
+def _for_1_36(command: Command) -> Command:
+    """Return a command as README wants it for 1.36."""
+    readme = pages()["readme"].read_text("utf-8")
+    found = re.search(r"`kubectl apply -f FILE` is there `(podium convert -f FILE .*)`", readme)
+    assert found is not None
+    line = found[1].replace("FILE", r"\1")
+    return command._replace(text=re.sub(r"kubectl apply -f (examples/\S+)", line, command.text))
 
 
 def test_admission(page_run: PageRun, installed: Server) -> None:
