@@ -31,17 +31,6 @@ from tools.devcluster.controlplane.components import ClusterSettings, names
 from tools.devcluster.controlplane.releases import BUILDABLE, NEWEST, RELEASES, Release
 from tools.devcluster.controlplane.state import Access, access, load
 
-# The fixtures that are servers, and the minors that each may start.
-_SERVERS = {
-    "server_136": ("1.36",),
-    "server_137": ("1.37",),
-    "server": tuple(RELEASES),
-    "server_without": tuple(RELEASES),
-    "cluster_136": ("1.36",),
-    "cluster_137": ("1.37",),
-    "cluster": tuple(RELEASES),
-}
-
 # Whether to run all cases at length, as `make soak` does.
 FULL = os.environ.get("PODIUM_DIFFERENTIAL") == "full"
 # The gate without which an API server drops the topology constraint of a group, and all gates of trees.
@@ -77,6 +66,18 @@ def _drawn(salt: str, among: Collection[str], known: Collection[str]) -> tuple[s
     seed = os.environ.get("PODIUM_SEED")
     minor = random.Random(f"{seed}{salt}").choice(tuple(among)) if seed else NEWEST.minor
     return (minor if minor in known else NEWEST.minor,)
+
+
+# The fixtures that are servers, and the minors that each may start.
+_SERVERS = {
+    "server_136": ("1.36",),
+    "server_137": ("1.37",),
+    "server": in_turn("server"),
+    "server_without": in_turn("server_without"),
+    "cluster_136": ("1.36",),
+    "cluster_137": ("1.37",),
+    "cluster": in_turn("cluster"),
+}
 
 
 @dataclass(frozen=True)
@@ -191,16 +192,16 @@ def server_137() -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture(scope="session", params=RELEASES)
+@pytest.fixture(scope="session", params=_SERVERS["server"])
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """Yield each minor's API server with the Workload API in turn."""
+    """Yield an API server with the Workload API."""
     with shared(RELEASES[request.param]) as server:
         yield server
 
 
-@pytest.fixture(scope="session", params=RELEASES)
+@pytest.fixture(scope="session", params=_SERVERS["server_without"])
 def server_without(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """Yield each minor's API server without the Workload API, as in most clusters."""
+    """Yield an API server without the Workload API, as in most clusters."""
     with shared(RELEASES[request.param], workload_api=False) as server:
         yield server
 
@@ -219,9 +220,9 @@ def cluster_137() -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture(scope="session", params=RELEASES)
+@pytest.fixture(scope="session", params=_SERVERS["cluster"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """Yield each minor's whole cluster in turn."""
+    """Yield a whole cluster."""
     with shared(RELEASES[request.param], controllers=True) as server:
         yield server
 
