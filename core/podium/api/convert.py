@@ -152,6 +152,31 @@ def convert(document: Fields, target: str, minor: int | None = None) -> Converte
     return Converted(document, notes)
 
 
+def convert_foreign(document: Fields, target: str) -> Converted:
+    """Convert a PodGroup of another project that its read can decode to a new object of one of VERSIONS.
+
+    minMember and priorityClassName are carried over. Every other field of spec is noted as lost.
+    """
+    notes: list[ConversionNote] = []
+    source, newer = document["apiVersion"], f"{group_of(target)}/v1beta1"
+    given = document.get("spec") or {}
+    minimum = given.get("minMember") or 0
+    # Without a minimum each pod starts by itself.
+    spec: Fields = {"schedulingPolicy": {"gang": {"minCount": minimum}} if minimum > 0 else {"basic": {}}}
+    if given.get("priorityClassName"):
+        spec["priorityClassName"] = given["priorityClassName"]
+    for key, value in given.items():
+        if key not in ("minMember", "priorityClassName") and value is not None:
+            notes.append(ConversionNote(f"spec.{key}", f"{target} has no equal; left out", lost=True))
+    result = {key: value for key, value in document.items() if key != "status"}
+    if document.get("status"):
+        notes.append(ConversionNote("status", "left out: the result is a new object", lost=False))
+    if document.get("metadata") is not None:
+        result["metadata"] = _new_metadata(document["metadata"], source, newer, "PodGroup", notes)
+    final = convert({**result, "apiVersion": newer, "spec": spec}, target)
+    return Converted(final.document, [*notes, *final.notes])
+
+
 def composite_version(target: str, minor: int | None) -> str | None:
     """Return the version of CompositePodGroup that belongs to a version of the other kinds, None for none.
 

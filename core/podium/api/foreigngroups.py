@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from podium.api.core import DEFAULT_SCHEDULER, PODIUM_SCHEDULER, Pod
-from podium.api.findings import ObjectRef
+from podium.api.findings import ObjectRef, group_of
 from podium.api.meta import Int32, ObjectMeta
 
 
@@ -18,13 +18,25 @@ class ForeignKind(NamedTuple):
     """The PodGroups of a project, in the versions that it had, the current one first.
 
     `keys` are the labels or annotations of pods with the name of their group; the first one counts. A
-    `plugin` may be in any kube-scheduler; else the project has a scheduler of its own.
+    `plugin` may be in any kube-scheduler; else the project has a scheduler of its own. `other_groups` are
+    further API groups of the project.
     """
 
     project: str
     api_versions: tuple[str, ...]
     keys: tuple[str, ...]
     plugin: bool = False
+    other_groups: tuple[str, ...] = ()
+
+    @property
+    def group_kinds(self) -> frozenset[tuple[str, str]]:
+        """Return apiVersion and kind of its PodGroups."""
+        return frozenset((api_version, "PodGroup") for api_version in self.api_versions)
+
+    @property
+    def api_groups(self) -> frozenset[str]:
+        """Return the API groups of the project."""
+        return frozenset((*map(group_of, self.api_versions), *self.other_groups))
 
 
 # kubernetes-sigs/scheduler-plugins, and the same CRD in koordinator-sh/koordinator. The older two keys are
@@ -44,6 +56,7 @@ VOLCANO = ForeignKind(
     "Volcano",
     ("scheduling.volcano.sh/v1beta1",),
     ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name"),
+    other_groups=("batch.volcano.sh",),
 )
 # NVIDIA/KAI-Scheduler: its grouper sets the annotation.
 KAI = ForeignKind("KAI", ("scheduling.run.ai/v2alpha2",), ("pod-group-name",))
@@ -73,9 +86,10 @@ class ForeignKey(NamedTuple):
 
 
 class ForeignGroupSpec(msgspec.Struct, gc=False):
-    """spec of a PodGroup; all projects have the same field."""
+    """spec of a PodGroup; all projects have the same fields, and coscheduling has no class."""
 
     minMember: Int32 | None = None
+    priorityClassName: str | None = None
 
 
 class ForeignGroup(msgspec.Struct, gc=False):

@@ -147,6 +147,169 @@ def test_an_empty_list_of_groups_is_of_the_target() -> None:
     assert (result.exit_code, json.loads(result.stdout)) == (0, empty | {"apiVersion": NATIVE})
 
 
+def _foreign(api_version: str, spec: Any, metadata: Any, **pod: Any) -> str:
+    """Return a PodGroup of another project, and a pod whose metadata name it."""
+    named = {"name": "train", "namespace": "a"}
+    group = {"apiVersion": api_version, "kind": "PodGroup", "metadata": named, "spec": spec}
+    member = {"apiVersion": "v1", "kind": "Pod", "metadata": {**named, **metadata}, "spec": pod}
+    return f"{json.dumps(group)}\n---\n{json.dumps(member)}"
+
+
+VOLCANO, KAI = "scheduling.volcano.sh/v1beta1", "scheduling.run.ai/v2alpha2"
+COSCHEDULING, KOORDINATOR = "scheduling.x-k8s.io/v1alpha1", "scheduling.sigs.k8s.io/v1alpha1"
+GANG = {"schedulingPolicy": {"gang": {"minCount": 4}}}
+GOLD, GATED = {"priorityClassName": "gold"}, {"annotations": {"other": "x"}}
+SCHEDULER, REPLACED = "spec.schedulerName", "replaced by podium-scheduler, which schedules the group"
+# project, groups and pods of it, spec of the PodGroup in Podium's API, metadata of the pod, lines on stderr
+FOREIGN: list[tuple[str, str, Any, Any, list[str]]] = [
+    (
+        "coscheduling",
+        _foreign(
+            COSCHEDULING,
+            {
+                "minMember": 4,
+                "minResources": {"cpu": 8},
+                "scheduleTimeoutSeconds": 9,
+                "priorityClassName": "",
+            },
+            {"labels": {"scheduling.x-k8s.io/pod-group": "train", "app": "x"}},
+            **GOLD,
+        ),
+        {**GOLD, **GANG},
+        {"labels": {"app": "x", "scheduling.podium.dev/pod-group": "train"}},
+        [
+            "1, spec.minResources: scheduling.podium.dev/v1beta1 has no equal; left out",
+            "1, spec.scheduleTimeoutSeconds: scheduling.podium.dev/v1beta1 has no equal; left out",
+            "1, spec.priorityClassName: gold, the class of its pods",
+            f"2, {SCHEDULER}: default-scheduler {REPLACED}",
+        ],
+    ),
+    (
+        "coscheduling",
+        _foreign(
+            KOORDINATOR,
+            {"minMember": 0},
+            {"labels": {"pod-group.scheduling.sigs.k8s.io": "train"}},
+            schedulerName="podium-scheduler",
+        ),
+        {"schedulingPolicy": {"basic": {}}},
+        {"labels": {"scheduling.podium.dev/pod-group": "train"}},
+        [],
+    ),
+    (
+        "volcano",
+        _foreign(
+            VOLCANO,
+            {"minMember": 4, "queue": "q", **GOLD, "minTaskMember": None},
+            {"annotations": {"scheduling.k8s.io/group-name": "train", "other": "x"}},
+            schedulerName="volcano",
+        ),
+        {**GOLD, **GANG},
+        {**GATED, "labels": {"scheduling.podium.dev/pod-group": "train"}},
+        [
+            "1, spec.queue: scheduling.podium.dev/v1beta1 has no equal; left out",
+            f"2, {SCHEDULER}: volcano {REPLACED}",
+        ],
+    ),
+    (
+        "kai",
+        _foreign(
+            KAI,
+            {"minMember": 4, "preemptibility": "preemptible"},
+            {"annotations": {"pod-group-name": "another", "other": "x"}},
+            schedulerName="kai-scheduler",
+        ),
+        GANG,
+        {**GATED, "labels": {"scheduling.podium.dev/pod-group": "another"}},
+        [
+            "1, spec.preemptibility: scheduling.podium.dev/v1beta1 has no equal; left out",
+            "1, spec.priorityClassName: is not set. Name the class of its pods (none are in the input)",
+            f"2, {SCHEDULER}: kai-scheduler {REPLACED}",
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("project", "text", "spec", "metadata", "lines"), FOREIGN, ids=[row[0] for row in FOREIGN]
+)
+def test_groups_of_another_project_become_podgroups_with_their_pods(
+    project: str, text: str, spec: Any, metadata: Any, lines: list[str]
+) -> None:
+    """Each field that has no equal is a line on stderr, with exit code 3."""
+    result = run("-f", "-", "--from", project, "--to", PODIUM, "-o", "json", text=text)
+    group, member = json.loads(result.stdout)["items"]
+    assert (group["apiVersion"], group["spec"]) == (PODIUM, spec)
+    assert {**member["metadata"], "name": "train", "namespace": "a"} == {
+        **metadata,
+        "name": "train",
+        "namespace": "a",
+    }
+    assert member["spec"]["schedulerName"] == "podium-scheduler"
+    assert result.stderr.splitlines() == [f"<stdin>, document {line}" for line in lines]
+    assert result.exit_code == (3 if any("left out" in line for line in lines) else 0)
+
+
+def test_groups_of_another_project_become_native_groups_of_any_version() -> None:
+    """The pods name them in the field, and kube-scheduler schedules them."""
+    older = "scheduling.k8s.io/v1alpha2"
+    result = run("-f", "-", "--from", "volcano", "--to", older, "-o", "json", text=FOREIGN[2][1])
+    group, member = json.loads(result.stdout)["items"]
+    assert (group["apiVersion"], group["spec"]) == (older, {**GOLD, **GANG})
+    assert member["metadata"] == {"name": "train", "namespace": "a", **GATED}
+    assert member["spec"] == {
+        "schedulerName": "default-scheduler",
+        "schedulingGroup": {"podGroupName": "train"},
+    }
+
+
+def test_pods_of_several_classes_give_their_group_none() -> None:
+    key = {"labels": {"scheduling.x-k8s.io/pod-group": "train"}}
+    text = _foreign(COSCHEDULING, {"minMember": 4}, key, schedulerName="podium-scheduler", **GOLD)
+    pod = text.partition("---")[2].replace("gold", "low")
+    result = run("-f", "-", "--from", "coscheduling", "--to", PODIUM, text=f"{text}\n---\n{pod}")
+    wanted = "document 1, spec.priorityClassName: is not set. Name the class of its pods (gold, low)\n"
+    assert (result.exit_code, result.stderr) == (3, f"<stdin>, {wanted}")
+
+
+def test_fields_that_a_server_wrote_are_left_out_of_a_group_of_another_project() -> None:
+    metadata = {"name": "train", "uid": "1"}
+    group = {"apiVersion": VOLCANO, "kind": "PodGroup", "metadata": metadata, "status": {"phase": "Running"}}
+    text = json.dumps(group | {"spec": {"minMember": 4, **GOLD}})
+    result = run("-f", "-", "--from", "volcano", "--to", NATIVE, "-o", "json", text=text)
+    assert result.exit_code == 0
+    assert [line.rpartition(", ")[2].partition(":")[0] for line in result.stderr.splitlines()] == [
+        "status",
+        "metadata",
+    ]
+    assert json.loads(result.stdout) == {
+        "apiVersion": NATIVE,
+        "kind": "PodGroup",
+        "metadata": {"name": "train"},
+        "spec": {**GOLD, **GANG},
+    }
+
+
+@pytest.mark.parametrize(("api_version", "kind"), [(VOLCANO, "Queue"), ("batch.volcano.sh/v1alpha1", "Job")])
+def test_other_objects_of_the_project_are_unchanged_and_said(api_version: str, kind: str) -> None:
+    template = {"metadata": {"labels": {"scheduling.k8s.io/group-name": "g"}}, "spec": {"containers": []}}
+    document = {"apiVersion": api_version, "kind": kind, "spec": {"tasks": [{"template": template}]}}
+    result = run("-f", "-", "--from", "volcano", "--to", NATIVE, "-o", "json", text=json.dumps(document))
+    assert (result.exit_code, json.loads(result.stdout)) == (3, document)
+    wanted = f"{api_version} {kind} cannot be converted and is unchanged"
+    assert result.stderr == f"<stdin>, document 1, apiVersion: {wanted}\n"
+
+
+def test_a_group_of_another_project_with_a_wrong_type_is_an_error_with_its_place() -> None:
+    text = f"apiVersion: {VOLCANO}\nkind: PodGroup\nspec:\n  minMember: many\n"
+    result = run("-f", "-", "--from", "volcano", "--to", NATIVE, text=text)
+    assert isinstance(result.exception, PodiumError)
+    assert str(result.exception) == (
+        "<stdin>, document 1, line 4: spec.minMember: expected integer or null, got string"
+    )
+    assert result.stdout == ""
+
+
 def test_strict_refuses_what_podium_does_not_read() -> None:
     result = run("-f", "-", "--to", PODIUM, "--strict", text=MANIFEST)
     assert isinstance(result.exception, PodiumError)
@@ -177,6 +340,7 @@ USAGE = [
     ("no file", ["--to", PODIUM]),
     ("no target", ["-f", "-"]),
     ("unknown target", ["-f", "-", "--to", "scheduling.podium.dev/v1"]),
+    ("unknown project", ["-f", "-", "--to", PODIUM, "--from", "slurm"]),
     ("unknown format", ["-f", "-", "--to", PODIUM, "-o", "xml"]),
 ]
 

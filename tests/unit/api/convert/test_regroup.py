@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from podium.api.regroup import regroup
+from podium.api.foreigngroups import COSCHEDULING
+from podium.api.regroup import ForeignMembers, regroup
 
 NATIVE = "scheduling.k8s.io/v1beta1"
 PODIUM = "scheduling.podium.dev/v1beta1"
@@ -153,6 +154,28 @@ def test_a_label_that_its_owner_selects_by_stays() -> None:
     assert notes == []
     assert document["spec"]["template"]["metadata"] == BY_LABEL["metadata"]
     assert document["spec"]["template"]["spec"] == {"containers": []} | FIELD
+
+
+THEIRS = "scheduling.x-k8s.io/pod-group"
+
+
+def test_a_label_of_another_project_that_its_owner_selects_by_stays() -> None:
+    theirs = labelled(**{THEIRS: "train"})
+    document = owner("Deployment", {"selector": {"matchLabels": {THEIRS: "train"}}, "template": theirs})
+    source = ForeignMembers(COSCHEDULING, {})
+    new = regroup(document, PODIUM, source).document["spec"]["template"]
+    assert new["metadata"]["labels"] == {"app": "a", THEIRS: "train", LABEL: "train"}
+    assert source.classes == {("", "train"): {""}}
+
+
+@pytest.mark.parametrize(
+    ("target", "member"),
+    [(NATIVE, pod(FIELD, **{THEIRS: "x"})), (PODIUM, pod({}, **{LABEL: "g", THEIRS: "x"}))],
+)
+def test_a_member_stays_in_its_group_whatever_another_project_calls_it(
+    target: str, member: dict[str, Any]
+) -> None:
+    assert regroup(member, target, ForeignMembers(COSCHEDULING, {})) == (member, [])
 
 
 def test_a_reference_of_1_35_is_reported_with_the_group_to_create() -> None:
