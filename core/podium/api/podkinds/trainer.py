@@ -94,9 +94,13 @@ def _role(role: _Value, trainjob: Mapping[str, Any], runtime: Mapping[str, Any])
             ]
     if "volcano" in _map(runtime, "spec", "podGroupPolicy"):
         pod_spec.setdefault("schedulerName", "volcano")
+    metadata = _map(pods, "metadata")
     for patch in _patches(role.get("name"), trainjob):
         pod_spec |= {key: value for key, value in _map(patch, "spec").items() if key not in _CONTAINERS}
-    spec["template"] = {**pods, "spec": pod_spec}
+        for texts in ("labels", "annotations"):
+            if patched := _map(patch, "metadata", texts):
+                metadata = {**metadata, texts: {**_map(metadata, texts), **patched}}
+    spec["template"] = {**pods, "metadata": metadata, "spec": pod_spec}
     return {**role, "template": {**job, "spec": spec}}
 
 

@@ -75,14 +75,17 @@ def test_the_pods_of_a_trainjob_are_those_of_its_jobset(
 
 def test_resources_and_patches_of_a_trainjob_count() -> None:
     """The two forms of patches are those of Trainer 2.2 and of the versions before it."""
-    role = {"name": "node", "template": {"spec": {"template": {"spec": {"nodeSelector": {"a": "b"}}}}}}
+    patch = {"metadata": {"labels": {"team": "x"}}, "spec": {"nodeSelector": {"a": "b"}}}
+    role = {"name": "node", "template": {"spec": {"template": patch}}}
+    override = {"metadata": {"labels": {"job": "y"}}, "spec": {"priorityClassName": "gold"}}
     spec = {
         "runtimePatches": [{"trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [role]}}}}],
-        "podTemplateOverrides": [{"targetJobs": [{"name": "node"}], "spec": {"priorityClassName": "gold"}}],
+        "podTemplateOverrides": [{"targetJobs": [{"name": "node"}], **override}],
     }
     trainjob = _trainjob({"numNodes": 1, "resourcesPerNode": {"requests": {"nvidia.com/gpu": 8}}}, **spec)
     (pod,) = pods(add(cluster(), _runtime(TORCH, NODE, podGroupPolicy={"volcano": {}}), trainjob)).values()
     assert (pod.spec.nodeSelector, pod.spec.priority, pod.scheduler) == ({"a": "b"}, 1000, "volcano")
+    assert {"team": "x", "job": "y"}.items() <= (pod.metadata.labels or {}).items()
     (container,) = pod.spec.containers or []
     assert container.resources is not None
     assert container.resources.requests == {"nvidia.com/gpu": 8}
