@@ -78,7 +78,7 @@ def check(cluster: Cluster, free: Sequence[str], found: DomainMoves) -> None:
         assert set(found.fills) == set(free) & set(moved.values())
         assert still_fits(cluster, standing, moved)
         assert found.harm is not None
-        levels = [(level.priority, level.units, level.pods) for level in found.harm.levels]
+        levels = [(level.priority, level.pods, level.units) for level in found.harm.levels]
         violations, plain = harm(cluster, expected)
         assert (found.harm.violations, levels) == (violations, [(each[0], *each[2:]) for each in plain])
     elif len(evicted) <= _MOST_PODS:
