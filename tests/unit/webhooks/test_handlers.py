@@ -89,9 +89,12 @@ class HandlersInMemory:
         )
         self.routes = self.handlers.routes()
 
-    def start(self, path: str, body: bytes, seconds: float = 3.0) -> HTTPResponse | Awaitable[HTTPResponse]:
+    def start(
+        self, path: str, body: bytes, seconds: float = 3.0, **headers: str
+    ) -> HTTPResponse | Awaitable[HTTPResponse]:
         deadline = asyncio.get_running_loop().time() + seconds
-        return self.routes[path].handler(HTTPRequest(path, body, deadline, time.perf_counter()))
+        request = HTTPRequest(path, body, deadline, time.perf_counter(), headers=headers)
+        return self.routes[path].handler(request)
 
     def ask(self, path: str, document: Document, old: Document | None = None) -> dict[str, Any]:
         """Return the response to a review that is answered at once."""
@@ -153,6 +156,45 @@ async def test_an_answer_is_counted_and_logged() -> None:
     assert (line["level"], line["event"], line["uid"]) == ("info", "denied", refused["uid"])
     assert line["rules"] == [labels[4]]
     assert GOLD not in webhook.logged.getvalue()
+
+
+TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+
+
+@pytest.mark.parametrize(
+    ("traceparent", "logged"),
+    [
+        pytest.param(f"00-{TRACE}-{SPAN}-01", TRACE, id="valid"),
+        pytest.param(f"00-{TRACE}-{SPAN}-00", TRACE, id="not sampled"),
+        pytest.param(f"cc-{TRACE}-{SPAN}-01", TRACE, id="later version"),
+        pytest.param(f"cc-{TRACE}-{SPAN}-01-more", TRACE, id="later version with more fields"),
+        pytest.param(f"cc-{TRACE}-{SPAN}-01more", None, id="later version with a longer field"),
+        pytest.param(f"00-{TRACE}-{SPAN}-01-more", None, id="more fields"),
+        pytest.param(f"00-{TRACE}-{SPAN}-01\n", None, id="line feed"),
+        pytest.param(f"ff-{TRACE}-{SPAN}-01", None, id="version ff"),
+        pytest.param(f"00-{TRACE.upper()}-{SPAN}-01", None, id="capitals"),
+        pytest.param(f"00-{'0' * 32}-{SPAN}-01", None, id="trace of zeros"),
+        pytest.param(f"00-{TRACE}-{'0' * 16}-01", None, id="span of zeros"),
+        pytest.param(f"00-{TRACE}0-{SPAN}-01", None, id="long"),
+        pytest.param(f"00-{TRACE}-{SPAN}", None, id="short"),
+        pytest.param("", None, id="empty"),
+    ],
+)
+async def test_a_decision_is_logged_with_the_id_of_its_trace(traceparent: str, logged: str | None) -> None:
+    """An invalid header is ignored, as W3C Trace Context requires."""
+    webhook = HandlersInMemory()
+    body = review_of(podium_group(REFUSED))
+    assert not response(webhook.start("/validate", body, traceparent=traceparent))["allowed"]
+    (line,) = webhook.log
+    assert line.get("trace_id") == logged
+
+
+async def test_a_review_that_waited_is_logged_with_the_id_of_its_trace() -> None:
+    webhook = HandlersInMemory(patience=0.05)
+    reply = webhook.start("/mutate", review_of(podium_group(LATE)), traceparent=f"00-{TRACE}-{SPAN}-01")
+    assert not isinstance(reply, HTTPResponse)
+    assert not response(await reply)["allowed"]
+    assert [line["trace_id"] for line in webhook.log] == [TRACE]
 
 
 async def test_allowed_requests_are_logged_at_debug() -> None:

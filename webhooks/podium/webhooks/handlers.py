@@ -13,6 +13,7 @@ ErrCallingWebhook). So only a missing answer fails open.
 
 import asyncio
 import contextlib
+import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -99,6 +100,12 @@ _FIRST_PAUSE_SECONDS = 0.001
 _LONGEST_PAUSE_SECONDS = 0.05
 # The maximum length of a request's text in an answer.
 _LONGEST_REASON = 300
+# A traceparent of W3C Trace Context; the group is the trace id. Version 00 has 55 characters, later ones may
+# have more fields, and ff is none. No id is all zeros.
+_TRACEPARENT = re.compile(
+    r"(?:00(?=.{53}\Z)|(?!00|ff)[0-9a-f]{2})"
+    r"-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?"
+)
 _MESSAGES = {
     "large body": f"its review has more than {ADMISSION_BYTES >> 20} MiB. Make the object smaller",
     "connections": "the webhook has too many connections. Try again",
@@ -127,6 +134,7 @@ class _PendingReview(NamedTuple):
     review: Review
     deadline: float
     began: float
+    traceparent: str
 
 
 class Handlers:
@@ -195,7 +203,8 @@ class Handlers:
             return self._denied("large object", error.uid, "", f"{error}")
         except ReviewError as error:
             return self.unreadable(error)
-        pending = _PendingReview(review, request.deadline, request.began)
+        traceparent = request.headers.get("traceparent", "")
+        pending = _PendingReview(review, request.deadline, request.began, traceparent)
         try:
             revision = self._cluster.state.revision
             verdict = self._review(review)
@@ -248,6 +257,7 @@ class Handlers:
             dry_run=review.dry_run,
             code=verdict.code,
             rules=[finding.rule for finding in verdict.findings],
+            **_trace_field(pending.traceparent),
         )
         return HTTPResponse(200, body)
 
@@ -298,6 +308,12 @@ class Handlers:
             "judging failed", uid=review.uid, phase=review.phase, kind=review.kind, exc_info=error
         )
         return text_response(500, "internal error, see the log")
+
+
+def _trace_field(traceparent: str) -> dict[str, str]:
+    """Return the log field `trace_id` of a traceparent header; none for an absent or invalid header."""
+    match = _TRACEPARENT.fullmatch(traceparent) if traceparent else None
+    return {"trace_id": match[1]} if match else {}
 
 
 def _namespace(beginning: bytes) -> str:
