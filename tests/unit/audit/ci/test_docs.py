@@ -3,42 +3,27 @@
 import json
 import re
 import shlex
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from tests.support.audit.repository import EXAMPLE, ROOT, add_mistake, checkout
 from tests.support.shell import run
 
 from podium.cli.config.auditfile import AuditModel, IgnoreModel
-from podium.cli.render.formats import FINGERPRINT
 
-ROOT = Path(__file__).parents[4]
 DOCS = ROOT.joinpath("docs", "ci.md").read_text("utf-8")
-EXAMPLE = ROOT / "examples" / "ci"
-
-WORKFLOW = yaml.safe_load((EXAMPLE / "workflow.yaml").read_text("utf-8"))
 HOOKS = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
 PRE_COMMIT = yaml.safe_load((EXAMPLE / "pre-commit-config.yaml").read_text("utf-8"))
 
 # pre-commit's keys of a hook (pre-commit.com, "Creating new hooks") that ours may use.
 HOOK_KEYS = {"id", "name", "entry", "language", "files", "types_or", "pass_filenames", "description", "args"}
-# A manifest with a class that does not exist: a new error.
-MISTAKE = """\
-apiVersion: batch/v1
-kind: Job
-metadata: {name: mistake, namespace: research}
-spec: {template: {spec: {priorityClassName: reserch, containers: [{name: main}]}}}
-"""
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """Return a user's repository, as in the recipes."""
-    return Path(shutil.copytree(EXAMPLE, tmp_path / "repository"))
+    return checkout(tmp_path / "repository")
 
 
 def test_every_field_of_the_configuration_is_documented() -> None:
@@ -66,57 +51,6 @@ def test_the_baseline_in_the_example_is_of_the_example(repository: Path) -> None
     assert json.loads(done.stdout) == json.loads((repository / "baseline.json").read_text("utf-8"))
 
 
-def _steps() -> dict[str, dict[str, Any]]:
-    steps = WORKFLOW["jobs"]["audit"]["steps"]
-    return {step.get("name") or step["uses"]: step for step in steps}
-
-
-def _play(name: str, repository: Path) -> "subprocess.CompletedProcess[str]":
-    """Run a step as GitHub's runner does: Python directly, any other shell with bash."""
-    step = _steps()[name]
-    if step.get("shell") == "python":
-        return run([sys.executable, "-c", step["run"]], repository)
-    return run(["bash", "-eo", "pipefail", "-c", step["run"]], repository)
-
-
-def test_the_workflow_is_one() -> None:
-    """The workflow may write security events only, and every step runs a command or uses an action."""
-    # YAML 1.1 reads `on` as true; GitHub's reader does not.
-    assert set(WORKFLOW) == {"name", True, "permissions", "jobs"}
-    assert WORKFLOW["permissions"] == {"contents": "read", "security-events": "write"}
-    (job,) = WORKFLOW["jobs"].values()
-    assert set(job) == {"runs-on", "steps"}
-    for step in job["steps"]:
-        assert ("run" in step) != ("uses" in step)
-        assert set(step) <= {"name", "run", "uses", "with", "if", "shell"}
-        assert re.fullmatch(r"[\w-]+/[\w/-]+@v\d+", step.get("uses", "a/b@v1"))
-
-
-def test_the_workflow_fails_on_what_is_new_alone(repository: Path) -> None:
-    """The unchanged repository passes; an error is one annotation in its file, and fails."""
-    passed = _play("Fail on what is new", repository)
-    assert (passed.returncode, passed.stdout.count("::error")) == (0, 0)
-    (repository / "deploy" / "mistake.yaml").write_text(MISTAKE, "utf-8")
-    failed = _play("Fail on what is new", repository)
-    assert failed.returncode == 3
-    (line,) = [line for line in failed.stdout.splitlines() if line.startswith("::error")]
-    assert line.startswith("::error file=deploy/mistake.yaml,line=4,title=template-class-missing::")
-
-
-def test_the_workflow_uploads_all_that_is_not_ignored(repository: Path) -> None:
-    """Known findings are uploaded too, with their places: code scanning tracks findings itself."""
-    (repository / "deploy" / "mistake.yaml").write_text(MISTAKE, "utf-8")
-    for name in ("Report all for code scanning", "Leave out what is ignored, which code scanning would show"):
-        done = _play(name, repository)
-        assert done.returncode == 0, done.stderr
-    upload = next(step for step in _steps().values() if "upload-sarif" in step.get("uses", ""))
-    log = json.loads((repository / upload["with"]["sarif_file"]).read_text("utf-8"))
-    results = log["runs"][0]["results"]
-    files = [each["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for each in results]
-    assert sorted(files) == ["deploy/mistake.yaml", "deploy/train.yaml"]
-    assert all(FINGERPRINT in each["partialFingerprints"] for each in results)
-
-
 def test_the_hook_is_one() -> None:
     """The hook has the fields that pre-commit requires, and the example names it."""
     (hook,) = HOOKS
@@ -134,7 +68,7 @@ def test_the_hook_fails_on_what_is_new_alone(repository: Path) -> None:
     command = [*shlex.split(hook["entry"]), *asked["args"]]
     assert hook["pass_filenames"] is False
     assert run(command, repository).returncode == 0
-    (repository / "deploy" / "mistake.yaml").write_text(MISTAKE, "utf-8")
+    add_mistake(repository)
     assert run(command, repository).returncode == 3
 
 
