@@ -52,8 +52,8 @@ class Release(NamedTuple):
 
     @property
     def environ(self) -> dict[str, str]:
-        """Return the environment of a build: dates are that of the commit."""
-        return {**os.environ, "SOURCE_DATE_EPOCH": str(self.epoch)}
+        """Return the environment of a build: the date of the commit, and the address of the repository."""
+        return {**os.environ, "SOURCE_DATE_EPOCH": str(self.epoch), "PODIUM_ADDRESS": self.address}
 
 
 def new(folder: Path, address: str, image: Image) -> Release:

@@ -52,12 +52,15 @@ def contents(release: Release) -> str:
     """Check what is packed. Raises PodiumError."""
     with zipfile.ZipFile(release.folder / WHEEL) as wheel:
         names = wheel.namelist()
+        metadata = wheel.read(f"podium_k8s-{VERSION}.dist-info/METADATA").decode()
     missing = [name for name in _PACKED if name not in names]
     wrong = [name for name in names if name.startswith(_ABSENT)]
     if missing or wrong:
         raise PodiumError(
             f"{WHEEL} lacks {missing or 'nothing'}, and has {wrong or 'nothing'} that it should not"
         )
+    if f"Project-URL: Source, {release.address}\n" not in metadata:
+        raise PodiumError(f"{WHEEL} does not name the repository {release.address}")
     packed = {name.partition("/")[2] for name in members(release.folder / SDIST)}
     for path in ("pyproject.toml", "LICENSE", "README.md", "manifests/rendered/scheduler.yaml"):
         if path not in packed:

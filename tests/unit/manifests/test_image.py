@@ -65,6 +65,7 @@ def test_the_build_context_has_all_that_the_wheel_is_made_of() -> None:
     project = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
     paths = {each.partition("/")[0] for each in wheel["packages"]} | set(wheel["force-include"])
+    paths.add("hatch_build.py")
     lines = (_ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     assert "*" in lines
     assert paths <= {line[1:] for line in lines if line.startswith("!")}

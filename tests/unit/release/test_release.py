@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hatchling.metadata.core import ProjectMetadata
+from hatchling.plugin.manager import PluginManager
 from tools.release import archives, bom, distributions, krew, locked, scan
 from tools.release.artifacts import ROOT, Image
 
@@ -113,6 +115,18 @@ def test_a_package_in_two_versions_keeps_both() -> None:
 
 def test_every_python_of_the_package_is_installed_on() -> None:
     assert distributions.minors() == ["3.11", "3.12", "3.13", "3.14"]
+
+
+@pytest.mark.parametrize("address", ["https://git.example/podium", ""])
+def test_the_metadata_has_the_addresses_of_the_repository(
+    monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    """A build without an address has none."""
+    monkeypatch.setenv("PODIUM_ADDRESS", address)
+    urls = ProjectMetadata(str(ROOT), PluginManager()).core.urls
+    assert urls.get("Issues", "") == (f"{address}/issues" if address else "")
+    assert all(url.startswith(address) for url in urls.values())
+    assert bool(urls) is bool(address)
 
 
 def test_the_image_is_named_by_digest_once_it_has_one() -> None:
