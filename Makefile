@@ -151,6 +151,18 @@ docs: $(DEV) ## Generate parts of docs/ from the code
 docs-check: $(DEV) ## Check the documentation: links, index, generated parts, examples
 	$(BIN)/python -m pytest -q -n 2 -m "not server" tests/docs
 
+# ADDRESS is the repository to which links out of docs/ lead.
+SITE = PATH="$(CURDIR)/$(BIN):$$PATH" NO_MKDOCS_2_WARNING=1 $(if $(ADDRESS),PODIUM_ADDRESS=$(ADDRESS))
+
+.PHONY: site
+site: $(DEV) ## Build the site of docs/ into out/site, with strict links; seconds
+	$(SITE) mkdocs build
+
+.PHONY: site-publish
+site-publish: $(DEV) ## Push the site of this version to the branch gh-pages
+	$(SITE) mike deploy --push --update-aliases "$$($(BIN)/python -c 'from podium.version import VERSION; print(VERSION.rpartition(".")[0])')" latest
+	$(SITE) mike set-default --push latest
+
 .PHONY: examples
 examples: $(DEV) ## Dump real control planes into examples/
 	$(BIN)/python -m tools.examples.take
