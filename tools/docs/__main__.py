@@ -5,9 +5,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tools.docs import configuration, limits, rules, versions
+from tools.docs import configuration, library, limits, rules, versions
 from tools.docs.sources import ROOT
 from tools.manifests import metrics
+from tools.site import sections
 
 _PLACE = re.compile(r"(?<=<!-- generated -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
@@ -33,14 +34,39 @@ def _from_heading(text: str) -> str:
     return text.partition(rules.HEADING)[0] + rules.admission_part()
 
 
+def _llms(_: str) -> str:
+    """Return the index for language models (llmstxt.org): the title and the first sentence of each page."""
+    lines = ["# Podium", "", f"> {_opening(ROOT / 'README.md')}"]
+    for section, pages in sections(ROOT / "docs").items():
+        lines += ["", f"## {section}", ""]
+        lines += [
+            f"- [{_title(ROOT / 'docs' / page)}](docs/{page}): {_opening(ROOT / 'docs' / page)}"
+            for page in pages
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _title(page: Path) -> str:
+    return page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+
+
+def _opening(page: Path) -> str:
+    """Return the first sentence of a page, without links."""
+    paragraph = " ".join(page.read_text(encoding="utf-8").split("\n\n")[1].split())
+    sentence = re.split(r"[.:] (?=[A-Z`[])|[.:]$", paragraph)[0]
+    return re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", sentence) + "."
+
+
 # For each page, the function from its text to its new text.
 PAGES: dict[Path, Callable[[str], str]] = {
     ROOT / "docs" / "admission-rules.md": _from_heading,
     ROOT / "docs" / "configuration.md": partial(_placed, configuration.reference),
+    ROOT / "docs" / "library.md": partial(_placed, library.reference),
     ROOT / "docs" / "limits.md": partial(_placed, limits.reference),
     ROOT / "docs" / "metrics.md": metrics.page,
     ROOT / "docs" / "rules.md": lambda _: rules.audit_page(),
     ROOT / "docs" / "versions.md": partial(_placed, versions.reference),
+    ROOT / "llms.txt": _llms,
     ROOT / "kubecel" / "README.md": partial(_placed, limits.selectors),
 }
 

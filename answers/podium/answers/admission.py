@@ -241,14 +241,16 @@ def admit(
 ) -> Admitted:
     """Return for each object whether admission allows it, which fields change, and why it is refused.
 
-    Each admitted object joins the `existing` ones, so the next requests see it. `kubernetes` is a minor such
-    as `1.37`; without it the server of the existing objects decides, else the input. `rules` are those of
-    `podium`, or of `upstream` alone. `gates` are feature gates of the API server, and `policy`
-    has the levels of rules. In the order `kind` classes and groups come first, in the order `input` nothing
-    moves; without an order the objects of a folder are ordered by kind. `strict` refuses unknown fields,
-    kinds without rules and duplicates. `notes` receives the objects that a later one replaces.
+    `objects` are those of `read_objects`, and `operation` is a create or an update. Each admitted object
+    joins the `existing` ones, so the next requests see it. `kubernetes` is a minor such as `1.37`; without it
+    the server of the existing objects decides, else the input. `rules` are those of `podium`, or of
+    `upstream` alone. `gates` are feature gates of the API server, and `policy` has the levels of rules. In
+    the `order` `kind` classes and groups come first, in the order `input` nothing moves; without an order the
+    objects of a folder are ordered by kind. `strict` refuses unknown fields, kinds without rules and
+    duplicates. `notes` receives the objects that a later one replaces.
 
-    Raises ReadError for an object that does not decode, and QuestionError for a gate that the minor lacks.
+    docs/admission-rules.md has the source of each rule. Raises ReadError for an object that does not decode,
+    and QuestionError for a gate that the minor lacks.
     """
     cluster = ExistingObjects() if existing is None else existing
     gates = {} if gates is None else gates

@@ -110,13 +110,14 @@ def whatif(
     `target` is the (namespace, name) of a pod or group, and `kind` is `pod` or `group`; without it a group
     comes before a pod of the name. An empty namespace means the only one with such an object. Without a
     target the plan is for all objects that wait in the scope `pending`, or for all that are `added`. The
-    cluster is not changed.
+    `cluster` is not changed.
 
-    `now` is the time of the plan, `semantics` its rules and `settings` its settings. Without them the plan is
-    for the newest time in the input, with the rules and settings of the target's scheduler. `set_by` words
-    how a field was set. Names outside the namespace `tenant` are hidden. Of a group with a topology
-    constraint `domains` topology domains are compared. `note` receives sentences on what the plan assumes,
-    and `engine` makes an engine.
+    `now` is the time of the plan (a datetime, or RFC 3339 text), `semantics` its rules and `settings` its
+    settings. Without them the plan is for the newest time in the input, with the rules and settings of the
+    target's scheduler. docs/preemption-reference.md has the source of each rule. `set_by` words how a field
+    was set. Names outside the namespace `tenant` are hidden. Of a group with a topology constraint `domains`
+    topology domains are compared. `note` receives sentences on what the plan assumes, and `engine` makes an
+    engine.
 
     Raises QuestionError for a field of the question (`target`, `pod`, `group`, `pending`, `added`,
     `replicas`, `now`), and PodiumError if the target does not exist or the cluster is not whole.

@@ -111,12 +111,16 @@ def reasons(unread: Mapping[str, str], *kinds: Kind) -> tuple[str, ...]:
 
 
 def read(*paths: str) -> ClusterReading:
-    """Return the cluster of a dump or of manifests: files, folders, globs or `-`. Raises PodiumError."""
+    """Return the cluster of a dump or of manifests: the `paths` of files, folders and globs, or `-`.
+
+    Files are JSON or YAML, which may be compressed with gzip. Objects of other kinds are counted and skipped.
+    docs/limits.md has the sizes. Raises PodiumError with the file and the line.
+    """
     return read_files(InputFiles(paths), InputNotes())
 
 
 def read_objects(*paths: str) -> list[Document]:
-    """Return the objects of files, folders, globs or `-`, to add or to admit. Raises PodiumError."""
+    """Return the objects of `paths`, as for `read`, to add or to admit. Raises PodiumError."""
     return list(read_documents(InputFiles(paths)))
 
 

@@ -86,11 +86,12 @@ def why(
     tenant: str | None = None,
     engine: MakeEngine = Engine,
 ) -> WhyAnswer:
-    """Return why a pod or group (`kind`) waits, its priority and its evictions, with a plan if it needs room.
+    """Return why a pod or group waits, its effective priority and evictions, with a plan if it needs room.
 
-    An empty namespace of the (namespace, name) means the only one with such an object, event or record.
-    `settings` override those of the object's scheduler, names outside the namespace `tenant` are hidden, and
-    `engine` makes an engine. The plan is for the time of the reading of a live cluster, else for the newest
+    `cluster` is a reading with its events and records. `name` is (namespace, name), and `kind` is `pod` or
+    `group`. An empty namespace means the only one with such an object, event or record. `settings` override
+    those of the object's scheduler, names outside the namespace `tenant` are hidden, and `engine` makes an
+    engine. The plan is for the time of the reading of a live cluster, else for the newest
     time of the input. The answer names the kinds that were not read.
 
     Raises QuestionError for the field `kind` if the name is in several namespaces, and PodiumError if nothing

@@ -77,12 +77,12 @@ def audit(
     ignore: Collection[str] = (),
     triage: Triage = EVERYTHING_COUNTS,
 ) -> AuditReport:
-    """Return the report of the rules on a cluster as it was read.
+    """Return the report of the rules on a cluster as it was read. Each rule names its source (docs/rules.md).
 
-    `kubernetes` is one of MINORS, and `chosen_by` says how it was set; without it the API server decides,
-    else the newest kubelet. `select` (empty: all) and `ignore` are rule ids. `triage` decides which findings
-    count. Raises QuestionError for the fields `kubernetes`, `select` and `ignore`, and ReadError for an
-    invalid quantity.
+    `cluster` is the whole cluster or a part. `kubernetes` is one of MINORS, and `chosen_by` says how it was
+    set; without it the API server decides, else the newest kubelet. `select` (empty: all) and `ignore` are
+    rule ids. `triage` decides which findings count. Raises QuestionError for the fields `kubernetes`,
+    `select` and `ignore`, and ReadError for an invalid quantity.
     """
     loaded = cluster.near
     if kubernetes is None:
