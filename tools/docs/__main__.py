@@ -1,6 +1,7 @@
 """`python -m tools.docs` writes the generated parts of pages from the code; a test keeps them current."""
 
 import re
+import tomllib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -36,7 +37,8 @@ def _from_heading(text: str) -> str:
 
 def _llms(_: str) -> str:
     """Return the index for language models (llmstxt.org): the title and the first sentence of each page."""
-    lines = ["# Podium", "", f"> {_opening(ROOT / 'README.md')}"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = ["# Podium", "", f"> {project['description']}."]
     for section, pages in sections(ROOT / "docs").items():
         lines += ["", f"## {section}", ""]
         lines += [
