@@ -13,6 +13,7 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Sequence
 from html import escape
+from itertools import chain, repeat
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -21,8 +22,10 @@ from podium.text import visible
 
 T = TypeVar("T")
 
+# Maximum length of a folded list before its reader opens it; docs/ui.md and docs/whatif.md state it.
+FIRST = 20
 # The kinds of tables whose cells are below each other on a narrow screen, each with the name of its column.
-_STACKED = frozenset({"rows", "units"})
+_STACKED = ("rows", "units")
 # A command in a fix begins the text or follows a separator. It ends at a semicolon, which is never in a name
 # without quotes.
 _COMMAND = re.compile(
@@ -127,7 +130,7 @@ def table(
 
     def written(cell: str | int | Cell, at: int) -> str:
         markup, attributes = cell if isinstance(cell, Cell) else (cell, ranks[at])
-        if kind in _STACKED:
+        if kind.startswith(_STACKED):
             attributes += f' data-label="{header[at]}"'
         start, end = ('th scope="row"', "th") if named and at == 0 and not ranks[0] else ("td", "td")
         return f"<{start}{attributes}>{f'{markup:,}' if isinstance(markup, int) else markup}</{end}>"
@@ -166,19 +169,29 @@ def fix_markup(fix: str) -> str:
     return "".join([*written, text(fix[start:])])
 
 
-def tiles(numbers: Sequence[tuple[str, str, str, int]]) -> str:
-    """Return tiles for the key numbers: each has a style, a noun, the text after that, and the number."""
-    return "\n".join(
-        [
-            '<dl class="tiles">',
-            *(
-                f'<div class="tile {kind if number else "none"}">'
-                f"<dt>{noun if number == 1 else noun + 's'} {rest}</dt><dd>{number:,}</dd></div>"
-                for kind, noun, rest, number in numbers
-            ),
-            "</dl>",
-        ]
-    )
+def tiles(numbers: Sequence[tuple[str, str, str, int]], targets: Sequence[str] = ()) -> str:
+    """Return tiles for the key numbers: each has a style, a noun, the text after that, and the number.
+
+    `targets` are the addresses that they link to, empty for none.
+    """
+
+    def tile(number: tuple[str, str, str, int], target: str) -> str:
+        kind, noun, rest, value = number
+        words = f"{noun if value == 1 else noun + 's'} {rest}"
+        label = f'<a href="{escape(target)}">{words}</a>' if target else words
+        return f'<div class="tile {kind if value else "none"}"><dt>{label}</dt><dd>{value:,}</dd></div>'
+
+    return "\n".join(['<dl class="tiles">', *map(tile, numbers, chain(targets, repeat(""))), "</dl>"])
+
+
+def folded(items: Sequence[T], draw: Callable[[Sequence[T]], str], limit: int) -> str:
+    """Return the first items, and those up to `limit` behind a line that opens them; `draw` writes some."""
+    rest = items[FIRST:limit]
+    if not rest:
+        return draw(items)
+    summary = f"<summary>Show {len(rest):,} more</summary>"
+    more = f'<details class="more">{summary}\n{draw(rest)}{first_of(len(items), limit)}</details>'
+    return f"{draw(items[:FIRST])}\n{more}"
 
 
 def first_of(total: int, limit: int | None) -> str:

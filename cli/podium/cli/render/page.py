@@ -182,7 +182,7 @@ def groups_section(
 
     header = ("Group", "Priority", "Members", "Divergent pods")
     caption = "Groups and the live pods that differ from them"
-    divergent = table(caption, header, groups, row, limit=GROUPS, numbers=(1,), kind="sortable")
+    divergent = table(caption, header, groups, row, limit=GROUPS, numbers=(1,), kind="rows sortable")
     return section("groups", "Divergent groups", divergent)
 
 

@@ -4,7 +4,17 @@ from collections.abc import Callable, Iterable, Sequence
 
 from podium.answers.whatifreport import WhatIf
 from podium.api.findings import Finding
-from podium.cli.render.html import finding_item, first_of, section, table, text, tiles, whole
+from podium.cli.render.html import (
+    FIRST,
+    finding_item,
+    first_of,
+    folded,
+    section,
+    table,
+    text,
+    tiles,
+    whole,
+)
 from podium.cli.render.pictures.planpicture import plan_picture
 from podium.cli.render.pictures.sections import plan_section
 from podium.cli.render.whatif_words import (
@@ -31,7 +41,7 @@ from podium.planner.preemption.outcome import (
     UnitVerdict,
     WorkloadPlan,
 )
-from podium.text import count
+from podium.text import count, natural
 
 # Maximum lengths of the lists on the page; docs/whatif.md states these numbers.
 CARDS = 200  # Nodes in the domain view.
@@ -62,12 +72,12 @@ def plan_sections(report: WhatIf, *, named: Callable[[UnitVerdict], str] = _name
     plan, spared = report.plan, "Spared units, and why"
     return [
         _workloads(report.workloads),
-        plan_section(plan_picture(*report.drawn)) if report.drawn is not None else "",
+        _reasons(nodes_heading(plan), plan.nodes),
         _topology(plan.topology),
+        plan_section(plan_picture(*report.drawn)) if report.drawn is not None else "",
         _domain(plan),
         _units("victims", "Victims", "Preempted units, and why", plan.victims, named),
         _units("spared", "Spared", spared, plan.spared, named),
-        _reasons(nodes_heading(plan), plan.nodes),
         _findings(plan.findings),
     ]
 
@@ -75,7 +85,7 @@ def plan_sections(report: WhatIf, *, named: Callable[[UnitVerdict], str] = _name
 def verdict(report: WhatIf, heading: str) -> str:
     """Return the first lines of a plan, and its numbers; `heading` is the element of the outcome."""
     plan, harm = report.plan, report.plan.harm
-    good = plan.outcome in (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
+    style = "clear" if plan.outcome in (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION) else "blocked"
     numbers = [("info", "pod", "placed", len(plan.placements))]
     if harm is not None:
         numbers += [
@@ -87,7 +97,7 @@ def verdict(report: WhatIf, heading: str) -> str:
     return "\n".join(
         [
             f'<p class="eyebrow">{text(rules_line(report.basis))}</p>',
-            f'<{heading} class="{"clear" if good else "blocked"}">{text(outcome_line(report))}</{heading}>',
+            f'<{heading} class="{style} long">{text(outcome_line(report))}</{heading}>',
             *(f'<p class="caution">{text(caveat)}</p>' for caveat in caveats(report.basis)),
             f"<p>{text(most)}</p>" if (most := most_line(report)) else "",
             f"<p>{text(harm_line(report))}</p>",
@@ -136,6 +146,11 @@ class _Card:
         self.victims: list[str] = []
         self.spared: list[str] = []
 
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        """Return the numbers of its pods."""
+        return len(self.placed), len(self.victims), len(self.spared)
+
 
 def _domain(plan: Plan) -> str:
     cards: dict[str, _Card] = {}
@@ -146,16 +161,24 @@ def _domain(plan: Plan) -> str:
     for name, node in _pods(plan.spared):
         if node in cards:
             cards[node].spared.append(name)
-    shown = list(cards.items())[:CARDS]
     key = (
         '<p class="key"><ins>is placed</ins> <del>is preempted</del> <span>could be preempted, and '
         "is spared</span></p>"
     )
-    body = "\n".join([key, '<ul class="nodes">', *(_card(*card) for card in shown), "</ul>"])
-    return section("domain", "Nodes of the plan", body + first_of(len(cards), CARDS)) if cards else ""
+    alike: dict[object, list[str]] = {}
+    for node in sorted(cards, key=natural):
+        # A plan for many nodes repeats itself, so nodes with the same numbers of pods are one card.
+        alike.setdefault(cards[node].numbers if len(cards) > FIRST else node, []).append(node)
+    groups = sorted(alike.values(), key=len, reverse=True)
+    body = folded(
+        groups,
+        lambda some: f'<ul class="nodes">{"".join(_card(nodes, cards[nodes[0]]) for nodes in some)}</ul>',
+        CARDS,
+    )
+    return section("domain", "Nodes of the plan", f"{key}\n{body}") if cards else ""
 
 
-def _card(node: str, card: _Card) -> str:
+def _card(nodes: Sequence[str], card: _Card) -> str:
     lines = [
         *(f"<li><ins>{text(name)}</ins></li>" for name in card.placed[:PODS]),
         _more(len(card.placed), "is placed", "are placed"),
@@ -165,8 +188,13 @@ def _card(node: str, card: _Card) -> str:
         _more(len(card.spared), "stays", "stay"),
     ]
     numbers = f"{len(card.placed):,} in, {len(card.victims):,} out"
-    title = f'<h3>{text(node)}</h3> <span class="note">{numbers}</span>'
-    return f'<li class="node">{title}<ul>{"".join(lines)}</ul></li>'
+    title, others = text(nodes[0]), ""
+    if len(nodes) > 1:
+        title, numbers = f"{len(nodes):,} nodes like {title}", f"{numbers} on each"
+        names = text(", ".join(nodes[:CARDS]))
+        others = f"<details><summary>Names</summary>{names}{first_of(len(nodes), CARDS)}</details>"
+    heading = f'<h3>{title}</h3> <span class="note">{numbers}</span>'
+    return f'<li class="node">{heading}<ul>{"".join(lines)}</ul>{others}</li>'
 
 
 def _more(total: int, singular: str, many: str) -> str:
@@ -189,7 +217,7 @@ def _units(
         return named_unit + badge, str(unit.priority), text(pods_words(unit.pods)), text(unit.reason)
 
     header = ("Unit", "Priority", "Pods", "Why")
-    body = table(caption, header, units, row, limit=UNITS, numbers=(1,), kind="units")
+    body = folded(units, lambda some: table(caption, header, some, row, numbers=(1,), kind="units"), UNITS)
     return section(name, f"{title}: {count(len(units), 'unit')}", body)
 
 

@@ -4,7 +4,7 @@ The first states the outcome and the place, the second the cost for others, the 
 alternative. Every name in them comes from outside, so a format escapes these sentences.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from podium.answers.whatifreport import GOOD, Basis, WhatIf
@@ -21,7 +21,7 @@ from podium.planner.preemption.outcome import (
     WorkloadPlan,
 )
 from podium.planner.semantics import Semantics
-from podium.text import accelerator_time, count, listed, some
+from podium.text import SHOWN, accelerator_time, count, listed, natural
 
 # Maximum number of priorities in the harm line; lower ones are added up.
 _LEVELS = 3
@@ -83,7 +83,7 @@ def outcome_line(report: WhatIf) -> str:
     nodes = {placed.node for placed in plan.placements}
     if len(plan.placements) == 1 and plan.outcome in GOOD:
         return f"{outcome}, on node {plan.placements[0].node}."
-    where = f"node {', '.join(nodes)}" if len(nodes) == 1 else f"nodes {some(nodes)}"
+    where = f"node{'s' * (len(nodes) > 1)} {_nodes_words(nodes)}"
     pods, waiting = len(plan.placements), sum(workload.pods for workload in report.workloads)
     if plan.outcome in GOOD or pods == waiting:
         return f"{outcome}: {count(pods, 'pod')} on {where}."
@@ -184,4 +184,11 @@ def unit_name(unit: UnitVerdict) -> str:
 def pods_words(pods: Sequence[UnitPod]) -> str:
     """Return the number of a unit's pods, and their nodes."""
     nodes = {pod.node for pod in pods}
-    return f"{len(pods):,} on {some(nodes)}"
+    return f"{len(pods):,} on {_nodes_words(nodes)}"
+
+
+def _nodes_words(nodes: Iterable[str]) -> str:
+    """Return the first few nodes by number, and the number of the others."""
+    first = sorted(nodes, key=natural)
+    more = f" and {len(first) - SHOWN:,} more" if len(first) > SHOWN else ""
+    return f"{', '.join(first[:SHOWN])}{more}"

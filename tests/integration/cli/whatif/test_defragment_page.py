@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from playwright.sync_api import Browser
-from tests.support.browser import CONTRAST, opened
+from tests.support.browser import looks_right, opened
 
 from podium.cli.main import command
 
@@ -24,7 +24,5 @@ def test_the_page_of_moves_looks_right(browser: Browser, tmp_path: Path, width: 
     tab, console, requests = opened(
         browser, file, color_scheme=scheme, viewport={"width": width, "height": 900}
     )
-    ratio, text = tab.evaluate(CONTRAST)
-    assert ratio >= 4.5, text
-    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    looks_right(tab, width)
     assert (console, requests) == ([], [file.as_uri()])

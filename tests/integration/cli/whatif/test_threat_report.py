@@ -10,7 +10,7 @@ import pytest
 import yaml
 from playwright.sync_api import Browser
 from tests.support import whatif as sample
-from tests.support.browser import CONTRAST, opened
+from tests.support.browser import looks_right, opened
 from tests.support.render.sample import HOSTILE
 from tests.unit.cli.render.test_page import Reader
 
@@ -209,9 +209,7 @@ def test_page_looks_right(browser: Browser, tmp_path: Path, width: int, scheme: 
     tab, console, requests = opened(
         browser, file, color_scheme=scheme, viewport={"width": width, "height": 900}
     )
-    ratio, text = tab.evaluate(CONTRAST)
-    assert ratio >= 4.5, text
-    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    looks_right(tab, width)
     assert (console, requests) == ([], [file.as_uri()])
     folder = os.environ.get("PODIUM_SCREENSHOTS")
     if folder:

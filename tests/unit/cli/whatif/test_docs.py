@@ -9,6 +9,7 @@ from podium.cli.commands import whatif
 from podium.cli.config.whatiffile import WhatIfModel
 from podium.cli.main import command
 from podium.cli.render import defragment, threat, whatif_page
+from podium.cli.render.html import FIRST
 from podium.cli.render.pictures import planpicture
 from podium.planner.preemption.outcome import Outcome
 from podium.planner.preemption.units import PREEMPTION_CLASS
@@ -40,6 +41,7 @@ def test_cuts_are_documented() -> None:
     rows = [line for line in text.splitlines() if line.startswith("| ")][2:]
     assert rows == [f"| {what} | {table} | {page} |" for what, (table, page) in CUTS.items()]
     assert f"The picture has {planpicture.ROWS}\nrows at most" in text
+    assert f"Of more than {FIRST} nodes" in text
 
 
 def test_every_setting_is_documented() -> None:

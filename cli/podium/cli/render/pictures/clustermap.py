@@ -278,7 +278,8 @@ def span(names: Sequence[str]) -> str:
 
 def _ranks(at: int, rows: Sequence[_Row]) -> str:
     first = at * 2 * _PANEL_ROWS + 1
-    return f"States {first} to {first + len(rows) - 1}, by number of nodes"
+    last = first + len(rows) - 1
+    return f"{f'States {first} to {last}' if rows[1:] else f'State {first}'}, by number of nodes"
 
 
 def _spot_words(row: _Row, bands: Sequence[Band]) -> str:

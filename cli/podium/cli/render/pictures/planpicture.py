@@ -155,7 +155,8 @@ def panels(picture: PlanPicture) -> Iterator[Panel]:
                 boxes += row_boxes(parts, change.resource, Rectangle(_BARS, top + at, WIDTH - _BARS, _BAR))
                 title = f"{_name(change)} {words}: {parts_words(parts, change.resource, picture.bands)}"
                 spots.append(Spot(title, 0, top + at, WIDTH, _BAR))
-        heading = span([change.nodes[0] for change in some])
+        merged = len(some[0].nodes) > 1
+        heading = "Equal nodes, most first" if merged else span([change.nodes[0] for change in some])
         numbers = count(sum(len(change.nodes) for change in some), "node")
         words = "; ".join(spot.title for spot in spots)
         title = f"{heading}, before and after"
