@@ -18,6 +18,7 @@ from podium.cluster.helddevices import held_devices
 from podium.cluster.reader import ClusterReader
 from podium.groups.divergence import measure_divergence
 from podium.planner.preemption.inflight import is_preempted, preempts
+from podium.text import natural
 
 # The order of states in lists: those that may need action come first.
 STATES = (
@@ -82,8 +83,9 @@ def census(view: ClusterReader) -> Census:
     return Census(tuple(rows), tuple(_levels(rows)))
 
 
-def _order(row: CensusRow) -> tuple[int, int, bool, str, str]:
-    return -row.priority, STATES.index(row.state), not row.is_group, row.namespace, row.name
+def _order(row: CensusRow) -> tuple[object, ...]:
+    state = STATES.index(row.state)
+    return -row.priority, state, not row.is_group, natural(row.namespace), natural(row.name)
 
 
 def _group(key: GroupKey, view: ClusterReader) -> CensusRow:

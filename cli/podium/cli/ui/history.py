@@ -26,7 +26,7 @@ from podium.text import accelerator_time, count
 UNITS = 10
 
 _MODES: Mapping[str, tuple[str, str]] = {
-    PlanMode.ENFORCED: ("error", "enforced"),
+    PlanMode.ENFORCED: ("plain", "enforced"),
     PlanMode.OBSERVED: ("info", "observed only"),
 }
 

@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 from podium.answers.accounts.model import Account, Counted, Departure, Gain, RunState, Subject, Wait
 from podium.answers.whatifreport import WhatIf
-from podium.cli.render.html import first_of, fix_markup, section, table, text
+from podium.cli.render.html import first_of, fix_markup, folded, section, table, text
 from podium.cli.render.whatif_page import plan_sections, verdict
 from podium.cli.render.why_words import departure_line, source_line, values, when
 from podium.cli.render.words import amounts
 from podium.cli.ui.page_parts import (
+    ROWS,
     Here,
     PageContext,
     badge,
@@ -66,8 +67,8 @@ def object_page(  # noqa: PLR0917 - the content, and its frame
     """Return the page; `report` is the plan, if one was made, and `now` None for the past of a file."""
     sections = [
         _waiting(account.waiting, now),
-        *_plan_section(report),
         _priority(account.priority),
+        *_plan_section(report),
         _departures(account, now),
         _gains(account.gains, now),
         _members(related.members, here),
@@ -176,7 +177,9 @@ def _members(members: Sequence[Member], here: Here) -> str:
         return pod, badge(member.state), str(member.priority), text(member.node)
 
     header = ("Pod", "State", "Priority", "Node")
-    body = table("Waiting pods first", header, shown, row, numbers=(2,), kind="rows")
+    body = folded(
+        shown, lambda some: table("Waiting pods first", header, some, row, numbers=(2,), kind="rows"), ROWS
+    )
     body += pager(here, position, len(shown), len(members))
     return section("members", f"Members: {count(len(members), 'pod')}", body)
 

@@ -1,22 +1,36 @@
-"""The first page: the numbers of groups and pods that wait, run or leave by priority, and a list of them."""
+"""The first page: groups and pods that wait or diverge, then the whole cluster by priority; and its lists."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from html import escape
 
 from podium.answers.accounts import pending, reservations
 from podium.answers.accounts.model import RunState, Wait
-from podium.cli.render.html import section, table, text, tiles
+from podium.cli.render.html import Cell, first_of, section, table, text, tiles
 from podium.cli.render.pictures.clustermap import ClusterMap
 from podium.cli.render.pictures.sections import map_section
+from podium.cli.render.why_words import when
 from podium.cli.render.words import amounts
 from podium.cli.ui.census import STATES, Census, CensusRow, PriorityLevel
-from podium.cli.ui.page_parts import Here, PageContext, badge, object_link, page, pager, select, sliced
+from podium.cli.ui.page_parts import (
+    Here,
+    PageContext,
+    address,
+    badge,
+    link,
+    object_link,
+    page,
+    pager,
+    select,
+    sliced,
+)
 from podium.planner.preemption.target import Blocker
 from podium.text import count, cut, listed
 
 # Maximum number of priorities on the page; docs/ui.md states the number.
 LEVELS = 50
+# Maximum number of groups and pods that need attention on the overview; docs/ui.md states the number.
+ATTENTION = 20
 # Maximum number of namespaces in the filter.
 _OFFERED = 500
 # Maximum length of a scheduler's message in a row, in bytes; the object's page has all of it.
@@ -25,6 +39,9 @@ _WORDS = 140
 GROUPS, PODS = "groups", "pods"
 PREEMPTED, DIVERGING = "preempted", "diverging"
 _CHOICES = (*(state.lower() for state in STATES), PREEMPTED, DIVERGING)
+_COLUMNS = ("Name", "State", "Since", "Priority", "Pods", "Accelerators held")
+# The fields that select rows.
+_FIELDS = frozenset(("what", "namespace", "state", "search", "page"))
 
 # The reason for waiting, in a word.
 _IN_A_WORD: Mapping[str, str] = {
@@ -62,29 +79,53 @@ def chosen(census: Census, query: Mapping[str, str]) -> list[CensusRow]:
     ]
 
 
-def overview(
+def overview(  # noqa: PLR0917 - the content, and its frame
     census: Census,
     drawn: ClusterMap | None,
     here: Here,
     around: PageContext,
     why: Callable[[CensusRow], Wait | None],
+    now: datetime | None,
 ) -> str:
-    """Return the page; `why` returns why a row waits, and is called only for displayed rows."""
+    """Return the page: what needs attention and the map, or the rows that a query selects.
+
+    `why` returns why a row waits, and is called only for displayed rows. `now` is None for files.
+    """
+    header = f'<p class="eyebrow">{text(around.source)}</p>\n<h1>{_headline(census)}</h1>\n{_numbers(census)}'
+    if here.query.keys() & _FIELDS:
+        sections = [_rows(census, here, why, now)]
+    else:
+        search = section("search", "Search", _filter(census, here))
+        sections = [_attention(census, why, now), search, _levels(census.levels), map_section(drawn)]
+    return page("Overview", here, around, header, sections)
+
+
+def _attention(census: Census, why: Callable[[CensusRow], Wait | None], now: datetime | None) -> str:
+    """Return the rows that wait or diverge, groups first; empty if there are none."""
+    rows = [row for row in census.rows if row.state is RunState.WAITING or row.differing]
+    rows.sort(key=lambda row: not row.is_group)
+    caption = "Groups first, the highest priority first"
+    # Waiting pods hold no accelerators.
+    body = _table(caption, rows[:ATTENTION], why, now, _COLUMNS[:-1])
+    if len(rows) > ATTENTION:
+        links = ((GROUPS, "waiting"), (GROUPS, DIVERGING), (PODS, "waiting"))
+        rest = ", ".join(link(f"{what} {state}", "/", what=what, state=state) for what, state in links)
+        body += f"{first_of(len(rows), ATTENTION)}<p>All: {rest}.</p>"
+    return section("attention", "Waiting or diverging", body)
+
+
+def _rows(census: Census, here: Here, why: Callable[[CensusRow], Wait | None], now: datetime | None) -> str:
     rows = chosen(census, here.query)
     shown, position = sliced(rows, here.query.get("page", ""))
-    header = f'<p class="eyebrow">{text(around.source)}</p>\n<h1>{_headline(census)}</h1>\n{_numbers(census)}'
-    title = "Groups" if _what(census, here.query) == GROUPS else "Pods in no group"
-    caption = f"{len(rows):,}, the highest priority first"
     body = "\n".join(
         [
             _filter(census, here),
-            table(caption, _HEADER, shown, lambda row: _row(row, why(row)), numbers=(2,), kind="rows"),
+            _table(f"{len(rows):,}, the highest priority first", shown, why, now),
             "" if rows else '<p class="cut">No match.</p>',
             pager(here, position, len(shown), len(rows)),
         ]
     )
-    sections = [map_section(drawn), _levels(census.levels), section("rows", title, body)]
-    return page("Overview", here, around, header, sections)
+    return section("rows", "Groups" if _what(census, here.query) == GROUPS else "Pods in no group", body)
 
 
 def _headline(census: Census) -> str:
@@ -101,17 +142,30 @@ def _headline(census: Census) -> str:
 
 def _numbers(census: Census) -> str:
     groups = [row for row in census.rows if row.is_group]
-    states = Counter(row.state for row in groups)
+    pods = [row for row in census.rows if not row.is_group]
     held = sum(sum(level.held.values()) for level in census.levels)
+
+    def waiting(rows: Sequence[CensusRow]) -> int:
+        return sum(row.state is RunState.WAITING for row in rows)
+
     return tiles(
         [
-            ("", "group", "", len(groups)),
-            ("error", "group", "waiting", states[RunState.WAITING]),
-            ("warning", "group", "preempted", sum(row.preempted for row in groups)),
+            ("error", "group", "waiting", waiting(groups)),
             ("error", "group", "diverging", sum(row.differing > 0 for row in groups)),
-            ("", "pod", "in no group", len(census.rows) - len(groups)),
+            ("warning", "group", "preempted", sum(row.preempted for row in groups)),
+            ("error", "pod", "in no group, waiting", waiting(pods)),
+            ("", "group", "", len(groups)),
+            ("", "pod", "in no group", len(pods)),
             ("info", "accelerator", "held", held),
-        ]
+        ],
+        [
+            address("/", what=GROUPS, state="waiting"),
+            address("/", what=GROUPS, state=DIVERGING),
+            address("/", what=GROUPS, state=PREEMPTED),
+            address("/", what=PODS, state="waiting"),
+            address("/", what=GROUPS),
+            address("/", what=PODS),
+        ],
     )
 
 
@@ -129,10 +183,20 @@ def _states(numbers: Mapping[RunState, int]) -> str:
     return ", ".join(f"{numbers[state]:,} {state.lower()}" for state in STATES if numbers.get(state))
 
 
-_HEADER = ("Name", "State", "Priority", "Pods", "Accelerators held")
+def _table(
+    caption: str,
+    rows: Sequence[CensusRow],
+    why: Callable[[CensusRow], Wait | None],
+    now: datetime | None,
+    columns: Sequence[str] = _COLUMNS,
+) -> str:
+    def row(row: CensusRow) -> Sequence[Cell | str]:
+        return _row(row, why(row), now)[: len(columns)]
+
+    return table(caption, columns, rows, row, numbers=(3,), kind="rows")
 
 
-def _row(row: CensusRow, why: Wait | None) -> tuple[str, ...]:
+def _row(row: CensusRow, why: Wait | None, now: datetime | None) -> tuple[Cell | str, ...]:
     marks = [badge(row.state)]
     if row.preempted:
         marks.append('<span class="badge warning">preempted</span>')
@@ -140,15 +204,17 @@ def _row(row: CensusRow, why: Wait | None) -> tuple[str, ...]:
         marks.append(f'<span class="badge error">diverging: {row.differing:,}</span>')
     if not row.exists:
         marks.append('<span class="badge error">missing</span>')
-    reason = ""
+    reason = since = ""
     if why is not None:
+        since = when(why.since, now) if why.since else ""
         message = cut(why.message, _WORDS)
         reason = (
             f'<p>{_IN_A_WORD.get(why.cause, text(why.cause))} <span class="note">{text(message)}</span></p>'
         )
-    link = object_link("PodGroup" if row.is_group else "Pod", row.namespace, row.name)
+    name = object_link("PodGroup" if row.is_group else "Pod", row.namespace, row.name)
     priority = f'{row.priority} <span class="note">{text(row.class_name)}</span>'
-    return link, " ".join(marks) + reason, priority, _pods_cell(row), text(", ".join(amounts(row.held)))
+    state, time = " ".join(marks) + reason, Cell(text(since), ' class="time"')
+    return name, state, time, priority, _pods_cell(row), text(", ".join(amounts(row.held)))
 
 
 def _pods_cell(row: CensusRow) -> str:

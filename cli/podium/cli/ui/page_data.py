@@ -45,6 +45,7 @@ from podium.planner.semantics import Semantics
 from podium.planner.settings import Settings
 from podium.planner.threat import Threat
 from podium.planner.volumes import claims_of
+from podium.text import natural
 
 # The kinds that an account or a plan depends on; every page names those that were not read.
 _FACTS = (Kind.POD_GROUP, Kind.COMPOSITE_GROUP, Kind.PRIORITY_CLASS, Kind.NODE, Kind.BUDGET)
@@ -83,8 +84,12 @@ class PageData:
             return cluster_map(self.state) if self.cluster.whole is not None else None
 
     def named(self, *states: RunState) -> list[str]:
-        """Return the names of groups and lone pods in some states, in order."""
-        return sorted({f"{row.namespace}/{row.name}" for row in self.census.rows if row.state in states})
+        """Return the names of groups in some states, then of lone pods, in order."""
+        rows = sorted(
+            (row for row in self.census.rows if row.state in states),
+            key=lambda row: (not row.is_group, natural(row.namespace), natural(row.name)),
+        )
+        return list(dict.fromkeys(f"{row.namespace}/{row.name}" for row in rows))
 
     @functools.cached_property
     def divergences(self) -> AuditReport:
@@ -248,5 +253,5 @@ def _set_by(_field: str) -> str:
     return "set in the form"
 
 
-def _order(member: Member) -> tuple[int, str]:
-    return STATES.index(member.state), member.name
+def _order(member: Member) -> tuple[object, ...]:
+    return STATES.index(member.state), natural(member.name)

@@ -22,6 +22,10 @@ PAGES = {
     "/whatif": "What if",
     "/threats": "Threats",
 }
+# Pages with a form, whose input a refresh would discard.
+_FORMS = frozenset(("/whatif", "/threats"))
+# The seconds after which a page can load itself again.
+REFRESH = ("10", "60")
 # Maximum length of a list on a page; docs/ui.md states these numbers.
 ROWS = 100
 # No form or link of these pages has more fields, or a higher page number.
@@ -57,7 +61,7 @@ class Here(NamedTuple):
     path: str
     query: Mapping[str, str]
 
-    def link(self, words: str, **changes: str) -> str:
+    def link(self, words: str, /, **changes: str) -> str:
         """Return a link to this page with other fields."""
         return link(words, self.path, **{**self.query, **changes})
 
@@ -87,8 +91,12 @@ def page(title: str, here: Here, around: PageContext, header: str, sections: Seq
 
 
 def problem(message: str, here: Here, around: PageContext) -> str:
-    """Return an error page that says what is wrong, where and what to do."""
-    return page("Error", here, around, f'<h1 class="blocked long">{text(_sentence(message))}</h1>', [])
+    """Return an error page that says what is wrong, where and what to do, with links to look further."""
+    name = here.query.get("name", "").rpartition("/")[2]
+    lists = [link(f"Search {what} for {name}", "/", what=what, search=name) for what in ("groups", "pods")]
+    onward = " ".join([link("Overview", "/"), *(lists if name else ())])
+    header = f'<h1 class="blocked long">{text(_sentence(message))}</h1>\n<p class="pager">{onward}</p>'
+    return page("Error", here, around, header, [])
 
 
 def refusal(status: int, message: str, fix: str) -> str:
@@ -112,11 +120,15 @@ def _sentence(words: str) -> str:
     return f"{words[:1].upper()}{words[1:]}{'' if words.endswith(('.', '?')) else '.'}"
 
 
-def link(words: str, path: str, **query: str) -> str:
+def link(words: str, path: str, /, **query: str) -> str:
     """Return a link to a page of `podium ui`; both words and fields may come from outside."""
+    return f'<a href="{escape(address(path, **query))}">{text(words)}</a>'
+
+
+def address(path: str, /, **query: str) -> str:
+    """Return the address of a page; fields without a value are left out."""
     given = {name: value for name, value in query.items() if value}
-    target = f"{path}?{urlencode(given, errors='replace')}" if given else path
-    return f'<a href="{escape(target)}">{text(words)}</a>'
+    return f"{path}?{urlencode(given, errors='replace')}" if given else path
 
 
 def object_link(kind: str, namespace: str, name: str) -> str:
@@ -188,8 +200,26 @@ def _navigation(here: Here, around: PageContext) -> str:
     reread = here.link("reload", again="1")
     return (
         f'<nav aria-label="Pages"><b>Podium</b> {" ".join(parts)}'
-        f'<span class="age">{when}, {reread}</span></nav>'
+        f'<span class="age">{when}, {reread}{_switch(here, live=around.live)}</span></nav>'
     )
+
+
+def refresh(here: Here, *, live: bool) -> str:
+    """Return the seconds after which a page loads itself again; empty for never."""
+    seconds = here.query.get("refresh", "")
+    return seconds if seconds in REFRESH and live and here.path not in _FORMS else ""
+
+
+def _switch(here: Here, *, live: bool) -> str:
+    """Return the choice of how often a page loads itself again; empty where that never happens."""
+    if not live or here.path in _FORMS:
+        return ""
+    now = refresh(here, live=live)
+    choices = [("off", ""), *((f"{seconds} s", seconds) for seconds in REFRESH)]
+    parts = [
+        f"<b>{words}</b>" if value == now else here.link(words, refresh=value) for words, value in choices
+    ]
+    return f". Refresh: {' '.join(parts)}"
 
 
 def _caution(around: PageContext) -> str:

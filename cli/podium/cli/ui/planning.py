@@ -120,6 +120,8 @@ def planning(form: Form, answer: PlanAnswer, offered: Sequence[str], here: Here,
     if report is None:
         return page("What if", here, around, header, [asked, notes])
     sections = [notes, *plan_sections(report, named=unit_link), section("again", "Plan again", asked)]
+    # The plan names them itself.
+    around = around._replace(unknown=())
     return page("What if", here, around, header, sections)
 
 

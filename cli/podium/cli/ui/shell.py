@@ -5,10 +5,10 @@ content. Any problem with the input becomes a page that says what, where and wha
 """
 
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from functools import partial
 from http import HTTPStatus
 from typing import NamedTuple
-from urllib.parse import urlencode
 
 from podium.answers.accounts.model import RunState
 from podium.answers.targets import parse_name
@@ -148,22 +148,20 @@ class Site:
 
     async def _made(self, here: Here, make: Make) -> HTTPResponse:
         again = "again" in here.query
+        seconds = page_parts.refresh(here, live=self._keeper.source.live)
+        headers = {"Refresh": seconds} if seconds else {}
         try:
             data = await self._keeper.data(again=again)
         except PodiumError as error:
-            return _refusal_page(Refusal(502, str(error), "correct it, then reload this page"))
+            return _refusal_page(Refusal(502, str(error), "correct it, then reload this page"), headers)
         if again:
-            query = urlencode(
-                {name: value for name, value in here.query.items() if name != "again" and value}
-            )
-            return HTTPResponse(
-                303, b"", {**HEADERS, "Location": f"{here.path}?{query}" if query else here.path}
-            )
+            location = page_parts.address(here.path, **{**here.query, "again": ""})
+            return HTTPResponse(303, b"", {**HEADERS, "Location": location})
         around = self._around(data)
         try:
-            return _page(await make(data, here, around))
+            return _page(await make(data, here, around), headers=headers)
         except PodiumError as error:
-            return _page(page_parts.problem(str(error), here, around), 404)
+            return _page(page_parts.problem(str(error), here, around), 404, headers)
 
     def _around(self, data: PageData) -> PageContext:
         age = int((self._clock() - data.cluster.at).total_seconds())
@@ -176,10 +174,14 @@ class Site:
             data.unknown,
         )
 
+    def _now(self, data: PageData) -> datetime | None:
+        """Return the time from which ages count; None for files, whose content is past."""
+        return self._clock() if data.cluster.live else None
+
     # Pages.
 
     async def _overview(self, data: PageData, here: Here, around: PageContext) -> str:
-        return overview(data.census, data.map, here, around, data.reason)
+        return overview(data.census, data.map, here, around, data.reason, self._now(data))
 
     async def _divergences(self, data: PageData, here: Here, around: PageContext) -> str:
         return diverging(data.divergences, here, around)
@@ -195,8 +197,8 @@ class Site:
         await self._keeper.source.add_events(data, name[0])
         explained = data.explain(kind, name, self._clock())
         report = data.report(explained.planned) if explained.planned is not None else None
-        now = self._clock() if data.cluster.live else None
-        return object_page(explained.account, data.related(kind, name), report, now, here, around)
+        related = data.related(kind, name)
+        return object_page(explained.account, related, report, self._now(data), here, around)
 
     async def _whatif(self, data: PageData, here: Here, around: PageContext) -> str:
         return await self._answered(entered(here.query), data, here, around, asked=False)
@@ -239,5 +241,5 @@ def _failure_page(status: int) -> HTTPResponse:
     return _refusal_page(Refusal(status, why, fix))
 
 
-def _refusal_page(refusal: Refusal) -> HTTPResponse:
-    return _page(page_parts.refusal(*refusal), refusal.status)
+def _refusal_page(refusal: Refusal, headers: dict[str, str] | None = None) -> HTTPResponse:
+    return _page(page_parts.refusal(*refusal), refusal.status, headers)

@@ -5,12 +5,18 @@ Screenshots go to the folder PODIUM_SCREENSHOTS if it is set, to be checked afte
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, expect
-from tests.support.browser import looks_right
+from tests.support.browser import looks_right, opened
+from tests.support.ui.clusters import AROUND, NOW, mixed, page_data
 from tests.support.ui.running import PREEMPTION, TRAINING, serving
 from tests.support.ui.tabs import enter, site_of
+
+from podium.cli.ui.overview import overview
+from podium.cli.ui.page_parts import Here
 
 pytestmark = pytest.mark.browser
 
@@ -81,6 +87,7 @@ def test_a_walk_through_all_pages(browser: Browser, preemption: str) -> None:
     expect(page.locator("h1")).to_contain_text("PodGroup research/train fits after preemption")
     expect(page.get_by_label("Pending group or pod")).to_have_value("research/train")
     page.get_by_role("link", name="Overview").click()
+    page.get_by_role("link", name="groups", exact=True).click()
     page.get_by_role("link", name="team-b/sweep").click()
     page.get_by_role("link", name="What can preempt it").click()
     expect(page.locator("h1")).to_contain_text("can be preempted by priority")
@@ -137,6 +144,7 @@ def test_rows_are_filtered(browser: Browser, training: str) -> None:
     """Namespace and state filter the rows of a real cluster's dump; the address keeps the filter."""
     tab = enter(browser, training)
     page = tab.page
+    page.get_by_role("link", name="groups", exact=True).click()
     rows = page.locator("#rows ~ * tbody tr")
     expect(rows).to_have_count(20)
     page.get_by_label("State").select_option("diverging")
@@ -159,8 +167,11 @@ def test_it_reads_without_script(browser: Browser, training: str) -> None:
 
 
 def test_a_wrong_address_leads_back(browser: Browser, training: str) -> None:
-    """An unknown address has a page with the navigation."""
+    """An unknown address has a link to the overview, an unknown name also to a search for it."""
     page = enter(browser, training).page
+    page.goto("/group?name=team-vision%2Fablate")
+    page.get_by_role("link", name="Search groups for ablate").click()
+    expect(page.get_by_label("Name or class")).to_have_value("ablate")
     page.goto("/grups")
     expect(page.locator("h1")).to_have_text("Page not found.")
     page.get_by_role("link", name="Overview").click()
@@ -181,6 +192,36 @@ def test_another_browser_is_not_let_in(browser: Browser, training: str) -> None:
     expect(known.locator("h1")).to_have_text("This form came from another page.")
     known.goto(f'data:text/html,<iframe src="{site}/"></iframe>')
     expect(known.frame_locator("iframe").get_by_text("Overview")).to_have_count(0)
+
+
+def test_the_overview_leads_to_what_is_wrong(browser: Browser, training: str) -> None:
+    """The first table has what waits or diverges, above the map, and each tile opens its list."""
+    page = enter(browser, training, viewport={"width": 1280, "height": 800}).page
+    expect(page.locator("h2").first).to_have_text("Waiting or diverging")
+    expect(page.locator("#attention ~ * tbody tr")).to_have_count(7)
+    expect(page.locator("#attention ~ * tbody tr").first).to_contain_text("2026-11-21T10:14:28Z")
+    assert page.locator("#attention").evaluate("e => e.getBoundingClientRect().bottom") < 400
+    # Between the words and the number, which are in the same tile.
+    page.locator(".tile", has_text="groups diverging").click(position={"x": 140, "y": 12})
+    expect(page.locator("#rows ~ * tbody tr")).to_have_count(4)
+    expect(page.get_by_label("State")).to_have_value("diverging")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_live_page_can_refresh_itself(browser: Browser, tmp_path: Path, width: int, scheme: str) -> None:
+    """The switch is a part of the navigation, and axe-core finds nothing."""
+    made = page_data(mixed(), tmp_path)
+    around = AROUND._replace(live=True)
+    file = tmp_path / "page.html"
+    here = Here("/", {"refresh": "10"})
+    file.write_text(overview(made.census, made.map, here, around, made.reason, NOW), "utf-8")
+    options: Any = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}}
+    page = opened(browser, file, **options).page
+    expect(page.get_by_role("navigation")).to_contain_text("reload. Refresh: off 10 s 60 s")
+    expect(page.get_by_role("link", name="off")).to_have_attribute("href", "/")
+    expect(page.get_by_role("link", name="60 s")).to_have_attribute("href", "/?refresh=60")
+    looks_right(page, width)
 
 
 def test_pictures_are_images_with_titles(browser: Browser, preemption: str) -> None:
@@ -208,12 +249,15 @@ def test_a_click_selects_a_whole_command(browser: Browser, training: str) -> Non
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [400, 900, 1600])
+@pytest.mark.parametrize("width", [390, 1280])
 def test_looks_right(browser: Browser, preemption: str, training: str, width: int, scheme: str) -> None:
     """axe-core finds nothing, such as low contrast, and no page scrolls sideways."""
     size = {"width": width, "height": 900}
     folder = os.environ.get("PODIUM_SCREENSHOTS")
-    sites = ((preemption, PATHS), (training, {"training": "/", "diverging": "/divergences"}))
+    sites = (
+        (preemption, PATHS),
+        (training, {"training": "/", "diverging": "/divergences", "list": "/?what=groups"}),
+    )
     for link, paths in sites:
         page = enter(browser, link, color_scheme=scheme, viewport=size).page
         for name, path in paths.items():

@@ -10,6 +10,7 @@ from tests.support.docs.help import UI
 from tests.support.servers import Server
 from tests.support.ui.running import serving
 
+from podium.cli.render.html import FIRST
 from podium.cli.ui import history, object_page, overview, page_parts, planning, threatened
 
 ROOT = Path(__file__).parents[4]
@@ -17,6 +18,7 @@ DOCS = (ROOT / "docs" / "ui.md").read_text("utf-8")
 README = (ROOT / "README.md").read_text("utf-8")
 CUTS = {
     "groups, pods, members, plans of the history on a page": page_parts.ROWS,
+    "groups and pods that wait or diverge, on the overview": overview.ATTENTION,
     "priorities": overview.LEVELS,
     "preemptions of it, and for it": object_page.DEPARTURES,
     "victims of a plan in the history": history.UNITS,
@@ -39,6 +41,8 @@ def test_cuts_are_documented() -> None:
     text = DOCS.partition("Long lists are cut")[2].partition("\n##")[0]
     rows = [line for line in text.splitlines() if line.startswith("| ")][2:]
     assert rows == [f"| {what} | {shown} |" for what, shown in CUTS.items()]
+    assert f"a page shows the first {FIRST}." in DOCS
+    assert f"Refresh: off {' '.join(f'{seconds} s' for seconds in page_parts.REFRESH)}`" in DOCS
     assert object_page.GAINS == object_page.DEPARTURES
     assert threatened.OFFERED == planning.OFFERED
     assert planning.MANIFEST == 1 << 20

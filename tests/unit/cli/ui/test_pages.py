@@ -92,7 +92,7 @@ class Reader(HTMLParser):
 
 
 def overview_of(made: PageData, **query: str) -> str:
-    return overview(made.census, made.map, Here("/", query), AROUND, made.reason)
+    return overview(made.census, made.map, Here("/", query), AROUND, made.reason, None)
 
 
 def history_of(made: PageData, **query: str) -> str:
@@ -230,6 +230,24 @@ def test_the_overview_says_why_in_a_word(made: PageData) -> None:
         assert words in text, words
 
 
+def test_the_first_table_is_cut_with_links_to_all(tmp_path: Path) -> None:
+    """Groups come before pods and in natural order; the rest is one click away."""
+    objects = [pod("lone"), *(group(f"g{number}", least=1) for number in range(30))]
+    waiting = [pod(f"x{number}", group=f"g{number}") for number in range(30)]
+    reader = Reader(overview_of(page_data([*objects, *waiting], tmp_path)))
+    assert "First 20 of 31." in reader.text
+    assert [target for target in reader.links if "/group?" in target] == [
+        f"/group?name=a%2Fg{number}" for number in range(20)
+    ]
+    assert "/?what=pods&state=waiting" in reader.links
+
+
+def test_a_row_says_since_when_it_waits(made: PageData) -> None:
+    page = overview(made.census, made.map, Here("/", {}), AROUND._replace(live=True), made.reason, NOW)
+    (since,) = re.findall(r'<td class="time" data-label="Since">([^<]+)</td>', page)[:1]
+    assert re.fullmatch(r"2026-\d\d-\d\dT[\d:]+Z, \d+ \w+ ago", since)
+
+
 REASONS: dict[str, tuple[Objects, str]] = {
     "gated": ([group("ring", least=1), pod("x", group="ring", schedulingGates=[{"name": "g"}])], "gated"),
     "too few": ([group("ring", least=4), pod("x", group="ring")], "too few pods"),
@@ -279,7 +297,7 @@ def test_a_long_list_comes_in_pages(tmp_path: Path) -> None:
 
     def page(number: str) -> str:
         return overview(
-            made.census, made.map, Here("/", {"page": number, "state": "waiting"}), AROUND, asked.append
+            made.census, made.map, Here("/", {"page": number, "state": "waiting"}), AROUND, asked.append, None
         )
 
     first, last = Reader(page("")), Reader(page("3"))

@@ -164,6 +164,7 @@ async def test_errors_and_plans_name_fields_not_options(tray: Tray) -> None:
         ("GET", "/pod?name=%ff%00%2f%ff", 404),
         ("GET", "/?page=-1&state=%3Cscript%3E&namespace=zzz&what=!", 200),
         ("GET", "/?page=99999999999999999999", 200),
+        ("GET", "/?words=1&path=2&self=3", 200),
         ("GET", "/history?mode=%22%3E&page=x", 200),
         ("GET", "/whatif?target=nobody&semantics=9", 200),
         ("GET", "/threats?name=a/nobody", 200),
@@ -221,6 +222,34 @@ async def test_a_cluster_is_read_again_after_some_seconds_or_when_asked(tray: Tr
         again = await visitor.get("/group?name=a/train&again=1")
         assert (again.status, again.headers["Location"]) == (303, "/group?name=a%2Ftrain")
         assert tray.reads == 3
+
+
+@pytest.mark.parametrize(
+    ("target", "live", "seconds"),
+    [
+        ("/", True, None),
+        ("/?refresh=10", True, "10"),
+        ("/group?name=a/train&refresh=60", True, "60"),
+        ("/pod?name=a/gone&refresh=10", True, "10"),
+        ("/?refresh=1", True, None),
+        ("/?refresh=10", False, None),
+        ("/whatif?refresh=10", True, None),
+        ("/threats?refresh=10", True, None),
+    ],
+)
+async def test_a_live_page_is_loaded_again_on_request(
+    target: str, live: bool, seconds: str | None, tray: Tray
+) -> None:
+    """Only at the offered intervals, and never a page whose form holds input."""
+    tray.live = live
+    async with visiting(tray) as visitor:
+        assert (await visitor.get(target)).headers.get("Refresh") == seconds
+
+
+async def test_a_failed_read_does_not_end_the_refresh(tmp_path: Path) -> None:
+    async with visiting(Tray(tmp_path, live=True)) as visitor:
+        response = await visitor.get("/?refresh=10")
+        assert (response.status, response.headers["Refresh"]) == (502, "10")
 
 
 async def test_a_reading_continues_when_its_client_has_gone(tmp_path: Path) -> None:
