@@ -1,6 +1,6 @@
 """`podium whatif` as one HTML file: the domain as nodes, each with the pods that come and those evicted."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from podium.answers.whatifreport import WhatIf
 from podium.api.findings import Finding
@@ -41,7 +41,7 @@ from podium.planner.preemption.outcome import (
     UnitVerdict,
     WorkloadPlan,
 )
-from podium.text import count, natural
+from podium.text import SHOWN, count, natural
 
 # Maximum lengths of the lists on the page; docs/whatif.md states these numbers.
 CARDS = 200  # Nodes in the domain view.
@@ -70,12 +70,19 @@ def _name(unit: UnitVerdict) -> str:
 def plan_sections(report: WhatIf, *, named: Callable[[UnitVerdict], str] = _name) -> list[str]:
     """Return the lists of a plan, empty texts for those without entries; `named` writes a unit's name."""
     plan, spared = report.plan, "Spared units, and why"
+    cards = _cards(plan)
+    nodes = [
+        _reasons(nodes_heading(plan), plan.nodes),
+        plan_section(plan_picture(*report.drawn)) if report.drawn is not None else "",
+        _domain(cards),
+    ]
+    if len(cards) > FIRST:
+        # Folded, they are small enough for one screen.
+        nodes = ['<div class="columns">', *filter(None, nodes), "</div>"]
     return [
         _workloads(report.workloads),
-        _reasons(nodes_heading(plan), plan.nodes),
         _topology(plan.topology),
-        plan_section(plan_picture(*report.drawn)) if report.drawn is not None else "",
-        _domain(plan),
+        *nodes,
         _units("victims", "Victims", "Preempted units, and why", plan.victims, named),
         _units("spared", "Spared", spared, plan.spared, named),
         _findings(plan.findings),
@@ -152,7 +159,8 @@ class _Card:
         return len(self.placed), len(self.victims), len(self.spared)
 
 
-def _domain(plan: Plan) -> str:
+def _cards(plan: Plan) -> dict[str, _Card]:
+    """Return the nodes with pods of the preemptor or victims."""
     cards: dict[str, _Card] = {}
     for placed in plan.placements:
         cards.setdefault(placed.node, _Card()).placed.append(placed.pod)
@@ -161,6 +169,10 @@ def _domain(plan: Plan) -> str:
     for name, node in _pods(plan.spared):
         if node in cards:
             cards[node].spared.append(name)
+    return cards
+
+
+def _domain(cards: Mapping[str, _Card]) -> str:
     key = (
         '<p class="key"><ins>is placed</ins> <del>is preempted</del> <span>could be preempted, and '
         "is spared</span></p>"
@@ -179,13 +191,12 @@ def _domain(plan: Plan) -> str:
 
 
 def _card(nodes: Sequence[str], card: _Card) -> str:
+    """Return a node; of equal nodes the first as an example, with a few of its pods."""
+    limit = PODS if len(nodes) == 1 else SHOWN
     lines = [
-        *(f"<li><ins>{text(name)}</ins></li>" for name in card.placed[:PODS]),
-        _more(len(card.placed), "is placed", "are placed"),
-        *(f"<li><del>{text(name)}</del></li>" for name in card.victims[:PODS]),
-        _more(len(card.victims), "is preempted", "are preempted"),
-        *(f"<li>{text(name)}</li>" for name in card.spared[:PODS]),
-        _more(len(card.spared), "stays", "stay"),
+        *_lines("ins", card.placed, limit, "is placed", "are placed"),
+        *_lines("del", card.victims, limit, "is preempted", "are preempted"),
+        *_lines("span", card.spared, limit, "stays", "stay"),
     ]
     numbers = f"{len(card.placed):,} in, {len(card.victims):,} out"
     title, others = text(nodes[0]), ""
@@ -197,9 +208,11 @@ def _card(nodes: Sequence[str], card: _Card) -> str:
     return f'<li class="node">{heading}<ul>{"".join(lines)}</ul>{others}</li>'
 
 
-def _more(total: int, singular: str, many: str) -> str:
-    rest = total - PODS
-    return f'<li class="cut">{rest:,} more {singular if rest == 1 else many}</li>' if rest > 0 else ""
+def _lines(element: str, pods: Sequence[str], limit: int, singular: str, many: str) -> Iterator[str]:
+    for name in pods[:limit]:
+        yield f"<li><{element}>{text(name)}</{element}></li>"
+    if (rest := len(pods) - limit) > 0:
+        yield f'<li class="cut">{rest:,} more {singular if rest == 1 else many}</li>'
 
 
 def _pods(units: Iterable[UnitVerdict]) -> Iterable[tuple[str, str]]:
@@ -226,7 +239,8 @@ def _reasons(heading: str, nodes: Sequence[NodeReason]) -> str:
         return reason.count, text(reason.reason), text(", ".join(reason.examples))
 
     header = ("Nodes", "Reason", "Examples")
-    return section("nodes", heading, table("Filter results by reason", header, nodes, row, limit=REASONS))
+    body = folded(nodes, lambda some: table("Filter results by reason", header, some, row), REASONS)
+    return section("nodes", heading, body)
 
 
 def _findings(findings: Sequence[Finding]) -> str:
