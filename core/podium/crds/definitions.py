@@ -31,6 +31,8 @@ from podium.rules.groupspec import MAX_CLAIMS
 from podium.rules.templates import LEAVES
 
 CATEGORY = "podium"
+# The names without the `p` belong to other projects, as `pg` does to Volcano and KAI.
+_SHORT_NAMES = {"PodGroup": "ppg", "CompositePodGroup": "pcpg", "Workload": "pwl", RECORD_KIND: "prec"}
 # Every cluster gets the same schema, so it allows what any minor allows, and the webhook has the rules of the
 # minor. The rows of the newest minor allow most.
 _APIS = tuple(group_api(version, max(GROUP_MINORS)) for version in ("v1alpha2", "v1beta1"))
@@ -85,6 +87,7 @@ def _crd(kind: str, *versions: dict[str, Any], conversion: dict[str, Any] | None
         "listKind": f"{kind}List",
         "plural": f"{singular}s",
         "singular": singular,
+        "shortNames": [_SHORT_NAMES[kind]],
         "categories": [CATEGORY],
     }
     spec = {
@@ -141,7 +144,6 @@ def _pod_group(api: GroupApi) -> dict[str, Any]:
         "must match the name of an entry in `spec.resourceClaims`",
         ".status.resourceClaimStatuses",
     )
-    scheduled = INITIALLY_SCHEDULED if newer else GROUP_SCHEDULED
     ref = ".spec.workloadRef" if newer else ".spec.podGroupTemplateRef.workload"
     return {
         "schema": _root(
@@ -151,12 +153,12 @@ def _pod_group(api: GroupApi) -> dict[str, Any]:
         ),
         "subresources": {"status": {}},
         "additionalPrinterColumns": [
-            _column("Policy", ".spec.schedulingPolicy"),
+            _minimum("minCount"),
             _column("Class", ".spec.priorityClassName"),
             _column("Priority", ".spec.priority", "integer"),
-            _column("Scheduled", f'.status.conditions[?(@.type=="{scheduled}")].status'),
+            *_scheduled(INITIALLY_SCHEDULED if newer else GROUP_SCHEDULED),
             _column("Divergent", '.status.conditions[?(@.type=="PodsNotMatchingPriority")].status'),
-            _column("Mode", ".spec.disruptionMode", priority=1),
+            *([] if newer else [_column("Mode", ".spec.disruptionMode", priority=1)]),
             _column("Workload", f"{ref}.workloadName", priority=1),
             _column("Age", ".metadata.creationTimestamp", "date"),
         ],
@@ -173,12 +175,11 @@ def _composite_group() -> dict[str, Any]:
         ),
         "subresources": {"status": {}},
         "additionalPrinterColumns": [
-            _column("Policy", ".spec.schedulingPolicy"),
+            _minimum("minGroupCount"),
             _column("Parent", f".spec.{PARENT}"),
             _column("Class", ".spec.priorityClassName"),
             _column("Priority", ".spec.priority", "integer"),
-            _column("Scheduled", f'.status.conditions[?(@.type=="{COMPOSITE_INITIALLY_SCHEDULED}")].status'),
-            _column("Mode", ".spec.disruptionMode", priority=1),
+            *_scheduled(COMPOSITE_INITIALLY_SCHEDULED),
             _column("Workload", ".spec.workloadRef.workloadName", priority=1),
             _column("Age", ".metadata.creationTimestamp", "date"),
         ],
@@ -208,8 +209,12 @@ def _record() -> dict[str, Any]:
     return {
         "schema": _root("Preemptions, carried out or planned.", record_parts(), required=()),
         "additionalPrinterColumns": [
-            _column("Sequence", ".sequence", "integer"),
-            _column("From", ".plans[0].time", "date"),
+            _column("Preemptor", ".plans[-1:].preemptor.name"),
+            _column("Victims", ".plans[-1:].podCount", "integer"),
+            _column("Result", ".plans[-1:].result"),
+            _column("Last", ".plans[-1:].time", "date"),
+            _column("Sequence", ".sequence", "integer", priority=1),
+            _column("From", ".plans[0].time", "date", priority=1),
             _column("Age", ".metadata.creationTimestamp", "date"),
         ],
     }
@@ -233,6 +238,16 @@ def _root(
     }
     schema = struct(description, {**header, **parts}, required=required, rules=rules)
     return {"openAPIV3Schema": schema}
+
+
+def _minimum(field: str) -> dict[str, Any]:
+    """Return the column of a gang's minimum. A JSONPath cannot print the key `gang` or `basic` itself."""
+    return _column("Min", f".spec.schedulingPolicy.gang.{field}", "integer")
+
+
+def _scheduled(condition_type: str) -> list[dict[str, Any]]:
+    found = f'.status.conditions[?(@.type=="{condition_type}")]'
+    return [_column("Scheduled", f"{found}.status"), _column("Reason", f"{found}.reason")]
 
 
 def _column(name: str, path: str, kind: str = "string", priority: int = 0) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from tests.support.waiting import until
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.crds import definitions
 from podium.documents.packagedata import folder
+from podium.documents.yamldoc import load_all
 
 pytestmark = pytest.mark.server
 
@@ -26,8 +27,9 @@ NUMBERS = itertools.count()
 
 
 def in_group(crd: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return a definition under another group."""
+    """Return a definition under another group, without the short name, which would have two meanings."""
     moved = copy.deepcopy(crd)
+    del moved["spec"]["names"]["shortNames"]
     moved["spec"]["group"] = name
     moved["metadata"]["name"] = f"{moved['spec']['names']['plural']}.{name}"
     return moved
@@ -234,14 +236,31 @@ def test_a_status_is_written_beside_the_spec(
 
 
 def test_kubectl_lists_them_by_category_and_column(server: Server, shared: str) -> None:
-    """`kubectl get podium` lists both kinds; a line has policy, class, priority and age."""
+    """`kubectl get podium` lists all kinds; a column of a group is a word or a number."""
     groups = Objects(server, shared, f"{PODIUM_GROUP}/{NEWER}", "PodGroup")
     code, made = groups.create(group(priorityClassName="gold", priority=1000))
     assert code == 201, made
     name = made["metadata"]["name"]
-    header, line = server.kubectl("get", f"podgroups.{PODIUM_GROUP}", name, "-n", shared).splitlines()
-    assert header.split() == ["NAME", "POLICY", "CLASS", "PRIORITY", "SCHEDULED", "DIVERGENT", "AGE"]
-    assert line.split()[:4] == [name, '{"gang":{"minCount":2}}', "gold", "1000"]
+    header, line = server.kubectl("get", "ppg", name, "-n", shared).splitlines()
+    assert header.split() == ["NAME", "MIN", "CLASS", "PRIORITY", "SCHEDULED", "REASON", "DIVERGENT", "AGE"]
+    assert line.split()[:4] == [name, "2", "gold", "1000"]
+    waits = {
+        "type": "PodGroupInitiallyScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    path = f"{groups.path}/{name}/status"
+    code, answer = server.request("PUT", path, made | {"status": {"conditions": [waits]}})
+    assert code == 200, answer
+    _, line = server.kubectl("get", "ppg", name, "-n", shared).splitlines()
+    assert line.split()[4:6] == ["False", "Unschedulable"]
+    code, made = groups.create({"schedulingPolicy": {"basic": {}}})
+    assert code == 201, made
+    _, line = server.kubectl("get", "ppg", made["metadata"]["name"], "-n", shared).splitlines()
+    # Only name and age.
+    assert len(line.split()) == 2
     workloads = Objects(server, shared, f"{PODIUM_GROUP}/{NEWER}", "Workload")
     controller = {"apiGroup": "batch", "kind": "Job", "name": "llm"}
     code, made = workloads.create(workload(template(priority=7), controllerRef=controller))
@@ -249,9 +268,26 @@ def test_kubectl_lists_them_by_category_and_column(server: Server, shared: str) 
     listed = server.kubectl("get", "podium", "-n", shared)
     assert f"podgroup.{PODIUM_GROUP}/{name}" in listed
     made_name = made["metadata"]["name"]
-    header, line = server.kubectl("get", f"workloads.{PODIUM_GROUP}", made_name, "-n", shared).splitlines()
+    header, line = server.kubectl("get", "pwl", made_name, "-n", shared).splitlines()
     assert header.split() == ["NAME", "CONTROLLER", "CLASS", "PRIORITY", "AGE"]
     assert line.split()[:3] == [made_name, "llm", "7"]
+
+
+def test_kubectl_shows_the_last_plan_of_a_record(server: Server, shared: str) -> None:
+    """The columns of a record without plans are empty."""
+    examples = folder("manifests").parent / "examples"
+    (record,) = load_all((examples / "preemption" / "records.yaml").read_bytes())
+    record["metadata"] = {"name": "record-1", "namespace": shared}
+    last = record["plans"][-1]
+    server.kubectl("create", "-f", "-", stdin=record)
+    server.kubectl(
+        "create", "-f", "-", stdin={**record, "metadata": {"name": "empty", "namespace": shared}, "plans": []}
+    )
+    header, empty, line = server.kubectl("get", "prec", "-n", shared).splitlines()
+    assert header.split() == ["NAME", "PREEMPTOR", "VICTIMS", "RESULT", "LAST", "AGE"]
+    pods = str(last["podCount"])
+    assert line.split()[:4] == ["record-1", last["preemptor"]["name"], pods, last["result"]]
+    assert len(empty.split()) == 2
 
 
 def test_both_versions_are_accepted_with_a_conversion_webhook(server: Server) -> None:
