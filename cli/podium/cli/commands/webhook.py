@@ -91,6 +91,13 @@ _URL = Parsed("URL", _url)
 )
 @policy_options
 @click.option(
+    "--timeout-seconds",
+    type=click.IntRange(1, 30),
+    default=3,
+    show_default=True,
+    help="Seconds until an API server stops waiting for an answer (timeoutSeconds of the registration).",
+)
+@click.option(
     "--drain-seconds",
     type=click.FloatRange(0, 300),
     default=5.0,
@@ -114,6 +121,7 @@ def command(
     confine_binds: tuple[str, str] | None,
     config: str | None,
     failure_policies: Sequence[tuple[str, str]],
+    timeout_seconds: int,
     drain_seconds: float,
     log: LogOptions,
 ) -> None:
@@ -162,7 +170,9 @@ def command(
         client_name=client_name,
         register=endpoint,
         deployment=deployment,
-        options=registration.Options(failure=dict(failure_policies), binder=confine_binds),
+        options=registration.Options(
+            failure=dict(failure_policies), binder=confine_binds, timeout_seconds=timeout_seconds
+        ),
         policy=policy_of(config),
         drain_seconds=drain_seconds,
     )
