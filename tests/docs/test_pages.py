@@ -258,7 +258,7 @@ def test_webhooks(page_run: PageRun, bare: Server) -> None:
     assert ["train-0", "research", "1000"] in rows
     page_run.until("podium webhook")
     page_run.given(
-        "kubectl apply --server-side -f manifests/webhooks\n"
+        "kubectl apply --server-side -f manifests/chart/files/webhooks\n"
         "kubectl -n podium-system create deployment podium-webhook --image=podium"
     )
     page_run.environ |= {"POD_NAME": "one", "POD_IP": "127.0.0.1"}
@@ -268,7 +268,7 @@ def test_webhooks(page_run: PageRun, bare: Server) -> None:
     page_run.until("kubectl delete mutatingwebhookconfiguration")
     for _ in range(2):
         page_run.next()
-    page_run.given("kubectl apply --server-side -f manifests/webhooks")
+    page_run.given("kubectl apply --server-side -f manifests/chart/files/webhooks")
     page_run.rest()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tools.docs import configuration, library, limits, rules, versions
+from tools.docs import chart, configuration, library, limits, rules, versions
 from tools.docs.sources import ROOT
 from tools.manifests import metrics
 from tools.site import sections
@@ -14,21 +14,21 @@ from tools.site import sections
 _PLACE = re.compile(r"(?<=<!-- generated -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 
-def _placed(made: Callable[[], str], text: str) -> str:
-    """Insert the generated text at the mark in a page.
+def _placed(made: Callable[[], str], text: str, docs: str = "") -> str:
+    """Insert the generated text at the mark in a page; `docs` is the way from there to the other pages.
 
     Raises ValueError if it has no mark, or several.
     """
-    section = f"\n{_linked(made())}\n"
+    section = f"\n{_linked(made(), docs)}\n"
     written, count = _PLACE.subn(lambda _: section, text)
     if count != 1:
         raise ValueError(f"{count} places between <!-- generated --> and <!-- end -->; one is wanted")
     return written
 
 
-def _linked(text: str) -> str:
+def _linked(text: str, folder: str) -> str:
     """Return the text with each page that it names as a link; docstrings name pages by their path."""
-    return re.sub(r"\bdocs/([\w-]+\.md)", r"[\1](\1)", text)
+    return re.sub(r"(?<!/)\bdocs/([\w-]+\.md)", rf"[\1]({folder}\1)", text)
 
 
 def _from_heading(text: str) -> str:
@@ -69,6 +69,7 @@ PAGES: dict[Path, Callable[[str], str]] = {
     ROOT / "docs" / "rules.md": lambda _: rules.audit_page(),
     ROOT / "docs" / "versions.md": partial(_placed, versions.reference),
     ROOT / "llms.txt": _llms,
+    ROOT / "manifests" / "chart" / "README.md": partial(_placed, chart.table, docs="../../docs/"),
     ROOT / "kubecel" / "README.md": partial(_placed, limits.selectors),
 }
 

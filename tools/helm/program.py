@@ -25,5 +25,6 @@ def run(*arguments: str, stdin: str = "", home: str = "/nonexistent") -> "subpro
 def template(
     values: str = "", chart: Path = CHART, namespace: str = "podium-system"
 ) -> "subprocess.CompletedProcess[str]":
-    """Run `helm template` on the chart with a YAML document of values."""
-    return run("template", "podium", str(chart), "--namespace", namespace, "--values", "-", stdin=values)
+    """Run `helm template` on the chart with a YAML document of values, without the objects of `helm test`."""
+    arguments = ("template", "podium", str(chart), "--skip-tests", "--namespace", namespace)
+    return run(*arguments, "--values", "-", stdin=values)

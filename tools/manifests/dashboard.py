@@ -7,7 +7,7 @@ read and changed in this table.
 import json
 from typing import Any, NamedTuple
 
-PATH = "components/dashboard/podium.json"
+PATH = "chart/files/dashboard/podium.json"
 _RATE = "$__rate_interval"
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 # Grafana's grid has 24 columns; three panels in a row are readable.

@@ -42,7 +42,7 @@ def combined(kubectl: str, components: Iterable[str]) -> str:
         chosen.insert(0, "self-signed")
     with tempfile.TemporaryDirectory() as parent:
         copy = Path(parent) / "manifests"
-        shutil.copytree(MANIFESTS, copy, ignore=shutil.ignore_patterns("rendered", "chart"))
+        shutil.copytree(MANIFESTS, copy, ignore=shutil.ignore_patterns("rendered"))
         made = copy / "overlays" / "combined"
         made.mkdir()
         listed = "".join(f"- ../../components/{component}\n" for component in chosen)

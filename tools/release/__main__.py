@@ -80,7 +80,7 @@ def main() -> int:
     """Run all steps and return the exit code."""
     parser = argparse.ArgumentParser(prog="make release-check", description="Build a release and check it.")
     parser.add_argument("--folder", type=Path, default=ROOT / "out" / "release", help="of the artifacts")
-    parser.add_argument("--address", default="https://example.com/podium", help="of the repository")
+    parser.add_argument("--address", default=artifacts.ADDRESS, help="of the repository")
     parser.add_argument("--image", default="example.com/podium", help="repository of the image")
     parser.add_argument("--digest", default="", help="of the published image, sha256:...")
     parser.add_argument("--strict", action="store_true", help="every Python and the scan are required")

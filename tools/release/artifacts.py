@@ -15,6 +15,8 @@ from podium.errors import PodiumError
 from podium.version import VERSION
 
 ROOT = Path(__file__).parents[2]
+# The address of the repository, in the chart and the alerts too, until a release knows its own.
+ADDRESS = "https://example.com/podium"
 UV = Path(sys.executable).with_name("uv")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 from tools.helm.program import CHART, run, template
 from tools.release.archives import members, tarball
-from tools.release.artifacts import ROOT, Release, same
+from tools.release.artifacts import ADDRESS, ROOT, Release, same
 
 from podium.errors import PodiumError
 from podium.version import VERSION
@@ -51,7 +51,9 @@ def _package(release: Release, chart: Path, folder: Path) -> None:
         raise PodiumError(f"{values} has the image {repositories} times and its digest {digests} times")
     values.write_text(text, encoding="utf-8")
     with (chart / "Chart.yaml").open("a", encoding="utf-8") as about:
-        about.write(_about(release))
+        about.write(_images(release))
+    for file in (values, chart / "Chart.yaml", chart / "README.md"):
+        file.write_text(addressed(file.read_text(encoding="utf-8"), release), encoding="utf-8")
     done = run("package", str(chart), "--destination", str(folder))
     if done.returncode:
         raise PodiumError(f"helm package: {done.stderr}")
@@ -59,11 +61,20 @@ def _package(release: Release, chart: Path, folder: Path) -> None:
     package.write_bytes(tarball(members(package), release.epoch))
 
 
-def _about(release: Release) -> str:
-    """Return the annotations, the last key of Chart.yaml, and the addresses that a release knows."""
+def addressed(text: str, release: Release) -> str:
+    """Return a text with the addresses of the files of a release, also in place of links in the checkout."""
+    text = text.replace("](../../docs/", f"]({ADDRESS}/blob/main/docs/")
+    return re.sub(
+        rf"{re.escape(ADDRESS)}(?:/(blob|raw)/main)?",
+        lambda found: release.address + (f"/{found[1]}/v{VERSION}" if found[1] else ""),
+        text,
+    )
+
+
+def _images(release: Release) -> str:
+    """Return the images as an annotation; the annotations are the last key of Chart.yaml."""
     image = yaml.safe_dump([{"name": "podium", "image": release.image.reference}])
-    indented = "".join(f"    {line}\n" for line in image.splitlines())
-    return f"  artifacthub.io/images: |\n{indented}home: {release.address}\nsources: [{release.address}]\n"
+    return "  artifacthub.io/images: |\n" + "".join(f"    {line}\n" for line in image.splitlines())
 
 
 def check(release: Release) -> str:

@@ -19,7 +19,10 @@ Labels and annotations of every object. Call with (dict "root" $ "labels" (dict 
 */}}
 {{- define "podium.metadata" -}}
 {{- $chart := printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
-{{- $labels := dict "helm.sh/chart" $chart "app.kubernetes.io/instance" .root.Release.Name "app.kubernetes.io/managed-by" .root.Release.Service "app.kubernetes.io/version" .root.Chart.AppVersion -}}
+{{- $labels := dict "helm.sh/chart" $chart "app.kubernetes.io/instance" .root.Release.Name "app.kubernetes.io/managed-by" .root.Release.Service "app.kubernetes.io/version" .root.Chart.AppVersion }}
+{{- if and .root.Values.nameOverride (hasKey (.labels | default dict) "app.kubernetes.io/name") }}
+{{- $_ := set .labels "app.kubernetes.io/name" .root.Values.nameOverride }}
+{{- end -}}
 labels:
   {{- mergeOverwrite (deepCopy (.root.Values.commonLabels | default dict)) (.extraLabels | default dict) $labels (.labels | default dict) | toYaml | nindent 2 }}
 {{- with mergeOverwrite (deepCopy (.root.Values.commonAnnotations | default dict)) (.annotations | default dict) }}
@@ -30,7 +33,7 @@ annotations:
 
 {{/*
 The documents of a file, with the labels and annotations of every object, and for cert-manager's cainjector. Call with
-(dict "root" $ "file" "files/crds.yaml"); "annotations" and "labels" are added to all.
+(dict "root" $ "file" "files/webhooks/crds.yaml"); "annotations" and "labels" are added to all.
 */}}
 {{- define "podium.documents" -}}
 {{- $call := . }}
@@ -52,22 +55,15 @@ The documents of a file, with the labels and annotations of every object, and fo
 {{- end }}
 
 {{/*
-The text of a file as it is.
-*/}}
-{{- define "podium.file" -}}
-{{- required (printf "%s is not in this chart. In the repository it is a link: use the packaged chart, or a tool that follows links" .file) (.root.Files.Get .file) }}
-{{- end }}
-
-{{/*
-The text of a file, with the service accounts that the values name.
+The text of a file, with the service accounts and the address of the runbooks that the values name.
 */}}
 {{- define "podium.text" -}}
-{{- $text := include "podium.file" . }}
+{{- $text := .root.Files.Get .file }}
 {{- range $process := list "webhook" "controller" "scheduler" }}
 {{- $account := include "podium.serviceAccountName" (dict "root" $.root "process" $process) }}
 {{- $text = regexReplaceAll (printf "serviceaccount:podium-system:podium-%s\\b" $process) $text (printf "serviceaccount:podium-system:%s" $account) }}
 {{- end }}
-{{- $text }}
+{{- regexReplaceAllLiteral "runbook_url: [^#]+" $text (printf "runbook_url: %s" .root.Values.monitoring.runbooks) }}
 {{- end }}
 
 {{/*
@@ -75,8 +71,19 @@ The image, by digest if there is one.
 */}}
 {{- define "podium.image" -}}
 {{- $image := .Values.image }}
+{{- with (.Values.global).imageRegistry }}{{ printf "%s/" . }}{{ end }}
 {{- printf "%s:%s" $image.repository ($image.tag | default .Chart.AppVersion) }}
 {{- with $image.digest }}{{ printf "@%s" . }}{{ end }}
+{{- end }}
+
+{{/*
+The field imagePullSecrets of a pod.
+*/}}
+{{- define "podium.pullSecrets" -}}
+{{- with concat (.Values.image.pullSecrets | default list) ((.Values.global).imagePullSecrets | default list) }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 
 {{/*

@@ -52,12 +52,16 @@ the volume's name to its source, each mounted at /NAME, and "checksum", the conf
 {{- $own := index .root.Values .process }}
 {{- $selector := include "podium.selectorLabels" . | fromYaml }}
 {{- $of := dict }}
-{{- range list "affinity" "env" "nodeSelector" "podAnnotations" "podLabels" "priorityClassName" "tolerations" }}
+{{- range list "affinity" "env" "livenessProbe" "logLevel" "nodeSelector" "podAnnotations" "podLabels" "podSecurityContext" "priorityClassName" "readinessProbe" "securityContext" "startupProbe" "strategy" "tolerations" "volumeMounts" "volumes" }}
 {{- $_ := set $of . (include "podium.setting" (dict "root" $.root "process" $.process "setting" .) | fromJson).value }}
 {{- end }}
 {{- $annotations := deepCopy ($of.podAnnotations | default dict) }}
 {{- with .checksum }}
 {{- $_ := set $annotations "checksum/configuration" (sha256sum .) }}
+{{- end }}
+{{- $args := .args }}
+{{- if ne $of.logLevel "info" }}
+{{- $args = append $args (printf "--log-level=%s" $of.logLevel) }}
 {{- end -}}
 apiVersion: apps/v1
 kind: Deployment
@@ -70,8 +74,10 @@ spec:
   selector:
     matchLabels:
       {{- toYaml $selector | nindent 6 }}
+  {{- with $of.strategy }}
   strategy:
-    rollingUpdate: {maxSurge: 1, maxUnavailable: 0}
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
   template:
     metadata:
       labels:
@@ -82,16 +88,17 @@ spec:
       {{- end }}
     spec:
       serviceAccountName: {{ include "podium.serviceAccountName" . | quote }}
+      {{- if $own.hostNetwork }}
+      hostNetwork: true
+      dnsPolicy: ClusterFirstWithHostNet
+      {{- end }}
       {{- with $of.priorityClassName }}
       priorityClassName: {{ quote . }}
       {{- end }}
       # Never Podium's own scheduler, which may not run yet.
       schedulerName: default-scheduler
       terminationGracePeriodSeconds: 30
-      {{- with .root.Values.image.pullSecrets }}
-      imagePullSecrets:
-        {{- toYaml . | nindent 8 }}
-      {{- end }}
+      {{- include "podium.pullSecrets" .root | nindent 6 }}
       {{- with $of.nodeSelector }}
       nodeSelector:
         {{- toYaml . | nindent 8 }}
@@ -109,10 +116,7 @@ spec:
         {{- . | nindent 8 }}
       {{- end }}
       securityContext:
-        runAsNonRoot: true
-        runAsUser: 65532
-        runAsGroup: 65532
-        seccompProfile: {type: RuntimeDefault}
+        {{- toYaml $of.podSecurityContext | nindent 8 }}
       containers:
       - name: {{ .process }}
         image: {{ include "podium.image" .root | quote }}
@@ -120,7 +124,7 @@ spec:
         imagePullPolicy: {{ . }}
         {{- end }}
         args:
-          {{- toYaml .args | nindent 10 }}
+          {{- toYaml (concat $args ($own.extraArgs | default list)) | nindent 10 }}
         env:
           {{- range $name, $path := .fields }}
           - name: {{ $name }}
@@ -133,41 +137,31 @@ spec:
           {{- range $name, $number := .ports }}
           - {name: {{ $name }}, containerPort: {{ $number }}}
           {{- end }}
-        # Two minutes: ten times the duration of the first lists of a large cluster on a whole core. On a busy node the
-        # process has only a tenth of one (requests.cpu).
-        startupProbe:
-          httpGet: {path: /startupz, port: metrics}
-          initialDelaySeconds: 4
-          periodSeconds: 4
-          timeoutSeconds: 10
-          failureThreshold: 30
-        # Restarted after half a minute of silence, two terms of a Lease (15 s).
-        livenessProbe:
-          httpGet: {path: /livez, port: metrics}
-          periodSeconds: 10
-          timeoutSeconds: 5
-          failureThreshold: 3
-        readinessProbe:
-          httpGet: {path: /readyz, port: metrics}
-          periodSeconds: 2
-          timeoutSeconds: 2
-          failureThreshold: 3
+        {{- range $probe, $path := dict "startupProbe" "/startupz" "livenessProbe" "/livez" "readinessProbe" "/readyz" }}
+        {{ $probe }}:
+          httpGet: {path: {{ $path }}, port: metrics}
+          {{- toYaml (index $of $probe) | nindent 10 }}
+        {{- end }}
         {{- with $own.resources }}
         resources:
           {{- toYaml . | nindent 10 }}
         {{- end }}
         securityContext:
-          allowPrivilegeEscalation: false
-          readOnlyRootFilesystem: true
-          capabilities: {drop: [ALL]}
+          {{- toYaml $of.securityContext | nindent 10 }}
         volumeMounts:
           {{- range $name, $_ := .volumes }}
           - {name: {{ $name }}, mountPath: /{{ $name }}, readOnly: true}
+          {{- end }}
+          {{- with $of.volumeMounts }}
+          {{- toYaml . | nindent 10 }}
           {{- end }}
       volumes:
         {{- range $name, $source := .volumes }}
         - name: {{ $name }}
           {{- toYaml $source | nindent 10 }}
+        {{- end }}
+        {{- with $of.volumes }}
+        {{- toYaml . | nindent 8 }}
         {{- end }}
 {{- end }}
 

@@ -2,14 +2,26 @@
 
 import json
 import re
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import yaml
-from tests.support.manifests.charts import as_kustomize, needs_helm, normalised, refusal, release
+from click import Context
+from tests.support.manifests.charts import (
+    as_kustomize,
+    needs_helm,
+    normalised,
+    objects,
+    refusal,
+    release,
+    show,
+)
 from tests.unit.manifests.test_modes import rendered
 from tools.helm.program import CHART, run, template
+from tools.release.artifacts import ADDRESS, ROOT
 
+from podium.cli.main import command as podium
 from podium.version import VERSION
 
 _SCHEMA = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
@@ -17,6 +29,9 @@ _VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text(encod
 _COMPONENTS = ("scheduler", "certManager", "monitoring", "dashboard", "networkPolicy")
 _ALL = {each: {"enabled": True} for each in (*_COMPONENTS, "confinedBinds")}
 _PROCESSES = ("webhook", "controller", "scheduler")
+_OBJECT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ca"}}
+# The settings of pods, which a process may have too.
+_PODS = sorted(_SCHEMA["properties"].keys() & _SCHEMA["properties"]["webhook"]["properties"].keys())
 
 
 def test_chart_and_processes_have_one_version() -> None:
@@ -39,13 +54,23 @@ def test_every_kind_is_in_the_metadata_of_artifact_hub() -> None:
     assert {(each["name"], each["kind"], each["version"]) for each in listed} == stored
 
 
-def test_the_files_of_the_chart_are_links_to_the_manifests() -> None:
-    """No copy can differ from its source."""
-    manifests = CHART.parent.resolve()
-    for file in (CHART / "files").iterdir():
-        assert file.is_symlink(), file
-        assert file.resolve(strict=True).is_relative_to(manifests)
-        assert not file.resolve().is_relative_to(CHART.resolve())
+def test_the_chart_has_no_links_and_uses_each_of_its_files() -> None:
+    """Flux drops links. Kustomize builds from these files too, so there is no copy."""
+    templates = "".join(file.read_text(encoding="utf-8") for file in (CHART / "templates").iterdir())
+    for file in filter(Path.is_file, CHART.rglob("*")):
+        assert not file.is_symlink(), file
+        path = file.relative_to(CHART)
+        assert path.parts[0] != "files" or file.name == "Kustomization" or str(path) in templates, path
+
+
+def test_the_addresses_of_the_chart_begin_with_that_of_the_repository() -> None:
+    """A release replaces one address. The icon exists."""
+    about = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    links = yaml.safe_load(about["annotations"]["artifacthub.io/links"])
+    assert {about["home"], *about["sources"]} == {ADDRESS}
+    for address, kind in ((about["icon"], "raw"), *((link["url"], "blob") for link in links)):
+        path = address.removeprefix(f"{ADDRESS}/{kind}/main/")
+        assert (ROOT / path).is_file(), address
 
 
 def _paths(place: Any, path: str = "") -> set[str]:
@@ -67,10 +92,10 @@ def _documented(schema: dict[str, Any], path: str = "") -> set[str]:
 
 def test_values_and_schema_have_the_same_fields() -> None:
     """Except for the configurations and pod settings, whose fields other pages list."""
+    settings = "|".join(_PODS)
     free = re.compile(
-        r"^\.(global|enabled|affinity(\..*)?|(webhook|controller|scheduler)\.(configuration|onFailure|resources"
-        r"|affinity|env|nodeSelector|podAnnotations|podLabels|priorityClassName|tolerations"
-        r"|topologySpreadConstraints)(\..*)?)$"
+        rf"^\.((global|enabled|{settings})|webhook\.service"
+        rf"|(webhook|controller|scheduler)\.(configuration|onFailure|resources|{settings}))(\..*)?$"
     )
     allowed = {each for each in _documented(_SCHEMA) if not free.match(each)}
     written = {re.sub(r"^(\.dashboard\.labels)\..*", r"\1", each) for each in _paths(_VALUES)}
@@ -78,7 +103,11 @@ def test_values_and_schema_have_the_same_fields() -> None:
 
 
 @needs_helm
-@pytest.mark.parametrize("values", [{}, _ALL], ids=["defaults", "every component"])
+@pytest.mark.parametrize(
+    "values",
+    [{}, _ALL, {"webhook": {"hostNetwork": True}, "extraObjects": [_OBJECT]}],
+    ids=["defaults", "every component", "network of the host"],
+)
 def test_lint_finds_nothing(values: dict[str, Any]) -> None:
     done = run("lint", "--strict", str(CHART), "--values", "-", stdin=yaml.safe_dump(values))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -100,7 +129,6 @@ class PodCase(NamedTuple):
     name: str
     value: Any
     field: tuple[str, ...]
-    expected: Any = None
 
 
 _AFFINITY: dict[str, Any] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
@@ -127,6 +155,183 @@ def test_a_setting_of_all_pods_is_replaced_by_that_of_a_process(case: PodCase) -
         if case.name == "podAnnotations":
             place = {name: text for name, text in place.items() if name in case.value}
         assert place == ({} if process == "webhook" else case.value), process
+
+
+class FieldCase(NamedTuple):
+    """Values, and a field of the webhook's Deployment, by its path, with its expected value."""
+
+    name: str
+    values: dict[str, Any]
+    field: str
+    expected: Any
+
+
+_CONTAINER = "template.spec.containers.0"
+_MOUNT = {"name": "ca", "mountPath": "/etc/ssl/ca", "readOnly": True}
+_VOLUME = {"name": "ca", "configMap": {"name": "ca"}}
+_FIELD_CASES = (
+    FieldCase("log level", {"logLevel": "debug"}, f"{_CONTAINER}.args.-1", "--log-level=debug"),
+    FieldCase(
+        "log level of a process",
+        {"logLevel": "debug", "webhook": {"logLevel": "error"}},
+        f"{_CONTAINER}.args.-1",
+        "--log-level=error",
+    ),
+    FieldCase(
+        "further arguments after Podium's own",
+        {"webhook": {"extraArgs": ["--log-format=text"], "timeoutSeconds": 10}},
+        f"{_CONTAINER}.args.-2:",
+        ["--timeout-seconds=10", "--log-format=text"],
+    ),
+    FieldCase(
+        "ports",
+        {"webhook": {"port": 10250, "metricsPort": 10251}},
+        f"{_CONTAINER}.args.-2:",
+        ["--port=10250", "--metrics-port=10251"],
+    ),
+    FieldCase(
+        "ports of the container",
+        {"webhook": {"port": 10250, "metricsPort": 10251}},
+        f"{_CONTAINER}.ports",
+        [{"name": "https", "containerPort": 10250}, {"name": "metrics", "containerPort": 10251}],
+    ),
+    FieldCase("network of the host", {"webhook": {"hostNetwork": True}}, "template.spec.hostNetwork", True),
+    FieldCase(
+        "names of Services in the network of the host",
+        {"webhook": {"hostNetwork": True}},
+        "template.spec.dnsPolicy",
+        "ClusterFirstWithHostNet",
+    ),
+    FieldCase(
+        "IDs that OpenShift chooses",
+        {"podSecurityContext": {"runAsUser": None, "runAsGroup": None}},
+        "template.spec.securityContext",
+        {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+    ),
+    FieldCase(
+        "security context of a process",
+        {"webhook": {"securityContext": {"privileged": False}}},
+        f"{_CONTAINER}.securityContext",
+        {"privileged": False},
+    ),
+    FieldCase(
+        "probe",
+        {"livenessProbe": {"periodSeconds": 20}},
+        f"{_CONTAINER}.livenessProbe",
+        {
+            "httpGet": {"path": "/livez", "port": "metrics"},
+            "periodSeconds": 20,
+            "timeoutSeconds": 5,
+            "failureThreshold": 3,
+        },
+    ),
+    FieldCase("mount", {"volumeMounts": [_MOUNT]}, f"{_CONTAINER}.volumeMounts.-1", _MOUNT),
+    FieldCase("volume", {"webhook": {"volumes": [_VOLUME]}}, "template.spec.volumes.-1", _VOLUME),
+    FieldCase(
+        "strategy",
+        {"strategy": {"type": "Recreate", "rollingUpdate": None}},
+        "strategy",
+        {"type": "Recreate"},
+    ),
+    FieldCase(
+        "registry of the chart that depends on this one",
+        {"global": {"imageRegistry": "example.com:5000"}},
+        f"{_CONTAINER}.image",
+        f"example.com:5000/podium:{VERSION}",
+    ),
+    FieldCase(
+        "pull secrets of both charts",
+        {"global": {"imagePullSecrets": [{"name": "a"}]}, "image": {"pullSecrets": [{"name": "b"}]}},
+        "template.spec.imagePullSecrets",
+        [{"name": "b"}, {"name": "a"}],
+    ),
+)
+
+
+@needs_helm
+@pytest.mark.parametrize("case", _FIELD_CASES, ids=lambda case: case.name)
+def test_a_value_sets_a_field_of_the_deployment(case: FieldCase) -> None:
+    place: Any = release(case.values)["Deployment", "podium-webhook"]["spec"]
+    for part in case.field.split("."):
+        if part.endswith(":"):
+            place = place[int(part[:-1]) :]
+        else:
+            place = place[int(part) if isinstance(place, list) else part]
+    assert place == case.expected
+
+
+@needs_helm
+def test_the_commands_accept_the_arguments_of_their_deployments() -> None:
+    """With each value that becomes an option."""
+    values = {
+        **_ALL,
+        "logLevel": "debug",
+        "webhook": {"port": 1, "metricsPort": 2, "timeoutSeconds": 30, "onFailure": {"pods": "Fail"}},
+    }
+    made = release(values)
+    for process in _PROCESSES:
+        (container,) = made["Deployment", f"podium-{process}"]["spec"]["template"]["spec"]["containers"]
+        command = podium.get_command(Context(podium), process)
+        assert command is not None
+        assert container["args"][0] == process
+        command.make_context(process, container["args"][1:])
+
+
+@needs_helm
+def test_the_namespace_permits_the_network_of_the_host() -> None:
+    made = release({"namespace": {"create": True}, "webhook": {"hostNetwork": True}})
+    labels = made["Namespace", "podium-system"]["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "privileged"
+
+
+@needs_helm
+def test_another_name_is_a_label_and_selects_nothing() -> None:
+    """The names and the selectors stay, so an upgrade changes no field that is immutable."""
+    values = {each: {"enabled": True} for each in _COMPONENTS}
+    usual, other = release(values), release({**values, "nameOverride": "gangs"})
+    key = "app.kubernetes.io/name"
+    for name, document in usual.items():
+        if key in document["metadata"]["labels"]:
+            assert other[name]["metadata"]["labels"].pop(key) == "gangs"
+            assert document["metadata"]["labels"].pop(key) == "podium"
+    assert usual == other
+
+
+@needs_helm
+def test_further_objects_are_part_of_the_release() -> None:
+    """With the values of the release in their templates."""
+    extra = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "{{ .Release.Name }}-ca", "namespace": "podium-system"},
+    }
+    assert release({"extraObjects": [extra]})["ConfigMap", "podium-ca"]["metadata"]["namespace"]
+
+
+@needs_helm
+def test_the_alerts_lead_to_the_page_of_the_values() -> None:
+    runbooks = "https://wiki.example.com/podium$1"
+    made = release({"monitoring": {"enabled": True, "runbooks": runbooks}})
+    rules = [rule for group in made["PrometheusRule", "podium"]["spec"]["groups"] for rule in group["rules"]]
+    for rule in rules:
+        assert rule["annotations"]["runbook_url"] == f"{runbooks}#{rule['alert'].lower()}"
+
+
+@needs_helm
+def test_the_pod_of_helm_test_is_like_those_of_podium() -> None:
+    """Image, security and volumes are those of the processes, and all of its objects are hooks."""
+    values = {"volumes": [_VOLUME], "volumeMounts": [_MOUNT], "tolerations": _TAINTS, "image": {"tag": "dev"}}
+    made = objects(show("test", values))
+    for document in made.values():
+        assert document["metadata"]["annotations"]["helm.sh/hook"] == "test"
+    pod = made["Pod", "podium-test"]["spec"]
+    like = release(values)["Deployment", "podium-webhook"]["spec"]["template"]["spec"]
+    for field in ("securityContext", "tolerations", "schedulerName"):
+        assert pod[field] == like[field]
+    (container,), (own,) = pod["containers"], like["containers"]
+    for field in ("image", "securityContext"):
+        assert container[field] == own[field]
+    assert (pod["volumes"], container["volumeMounts"]) == ([_VOLUME], [_MOUNT])
 
 
 @needs_helm
@@ -160,7 +365,11 @@ def test_every_setting_reaches_its_object() -> None:
             },
             "webhook": {
                 "replicas": 1,
-                "serviceAnnotations": {"mesh": "off"},
+                "service": {
+                    "annotations": {"mesh": "off"},
+                    "labels": {"tier": "system"},
+                    "ipFamilyPolicy": "PreferDualStack",
+                },
                 "topologySpreadConstraints": [],
             },
             "namespace": {"create": True, "labels": {"pod-security.kubernetes.io/audit": "restricted"}},
@@ -196,7 +405,10 @@ def test_every_setting_reaches_its_object() -> None:
     assert made["ServiceAccount", "reconciler"]["metadata"]["annotations"]["iam"] == "role"
     assert ("PodDisruptionBudget", "podium-webhook") not in made
     assert "topologySpreadConstraints" not in made["Deployment", "podium-webhook"]["spec"]["template"]["spec"]
-    assert made["Service", "podium-webhook"]["metadata"]["annotations"]["mesh"] == "off"
+    service = made["Service", "podium-webhook"]
+    assert service["metadata"]["annotations"]["mesh"] == "off"
+    assert service["metadata"]["labels"]["tier"] == "system"
+    assert (service["spec"]["ipFamilyPolicy"], len(service["spec"])) == ("PreferDualStack", 3)
     assert made["Namespace", "podium-system"]["metadata"]["labels"]["pod-security.kubernetes.io/audit"]
     assert made["Certificate", "podium-webhook"]["spec"]["issuerRef"]["name"] == "12"
     for kind in ("ServiceMonitor", "PrometheusRule"):
@@ -379,6 +591,22 @@ _WRONG = (
     ),
     WrongCase({"podLabels": {"a": "not a label"}}, "/podLabels/a", "does not match pattern"),
     WrongCase({"commonLabels": {"a": True}}, "/commonLabels/a", "got boolean, want string"),
+    WrongCase({"global": {"imageRegistri": "x"}}, "/global", "'imageRegistri' not allowed"),
+    WrongCase({"logLevel": "trace"}, "/logLevel", "value must be one of"),
+    WrongCase({"webhook": {"extraArgs": ["-v"]}}, "/webhook/extraArgs/0", "does not match pattern"),
+    WrongCase({"webhook": {"timeoutSeconds": 31}}, "/webhook/timeoutSeconds", "maximum: got 31, want 30"),
+    WrongCase({"webhook": {"port": 0}}, "/webhook/port", "minimum: got 0, want 1"),
+    WrongCase({"webhook": {"service": {"port": 8443}}}, "/webhook/service", "'port' not allowed"),
+    WrongCase({"podSecurityContext": {"runAsuser": 1}}, "/podSecurityContext", "'runAsuser' not allowed"),
+    WrongCase({"livenessProbe": {"path": "/"}}, "/livenessProbe", "'path' not allowed"),
+    WrongCase({"strategy": {"type": "Recreate"}}, "/strategy/rollingUpdate", "false schema"),
+    WrongCase({"volumes": [{"name": "configuration", "emptyDir": {}}]}, "/volumes/0/name", "'not' failed"),
+    WrongCase({"volumeMounts": [{"name": "ca"}]}, "/volumeMounts/0", "missing property 'mountPath'"),
+    WrongCase({"extraObjects": [{"kind": "ConfigMap"}]}, "/extraObjects/0", "missing properties"),
+    WrongCase(
+        {"monitoring": {"runbooks": "docs/monitoring.md"}}, "/monitoring/runbooks", "does not match pattern"
+    ),
+    WrongCase({"nameOverride": "a b"}, "/nameOverride", "does not match pattern"),
     WrongCase({"priorityClassName": 5}, "/priorityClassName", "got number, want"),
 )
 

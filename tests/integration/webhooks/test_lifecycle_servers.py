@@ -32,7 +32,7 @@ pytestmark = pytest.mark.server
 
 GROUPS = "/apis/scheduling.podium.dev/v1beta1/namespaces/default/podgroups"
 PODS = "/api/v1/namespaces/default/pods"
-SHIPPED = ("apply", "--server-side", "-f", str(folder("manifests") / "webhooks"))
+SHIPPED = ("apply", "--server-side", "-f", str(folder("manifests") / "chart" / "files" / "webhooks"))
 
 
 @pytest.fixture(params=in_turn(__name__))

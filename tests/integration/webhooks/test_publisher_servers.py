@@ -272,7 +272,11 @@ async def test_by_service_edits_are_repaired_and_other_webhooks_stay(
         "audit.example.com",
         *(each["name"] for each in before),
     ]
-    kubectl_replace = ("replace", "-f", str(folder("manifests") / "webhooks" / "configurations.yaml"))
+    kubectl_replace = (
+        "replace",
+        "-f",
+        str(folder("manifests") / "chart" / "files" / "webhooks" / "configurations.yaml"),
+    )
     server.kubectl(*kubectl_replace)
     assert registered(server) == {}
     await restore(ours, bundle)
@@ -292,7 +296,7 @@ async def test_by_service_applying_the_manifests_again_changes_nothing(
     server: Server, connection: Connection, bundle: bytes
 ) -> None:
     """There is no conflict without force, and every manager owns its own fields."""
-    shipped = ("apply", "--server-side", "-f", str(folder("manifests") / "webhooks"))
+    shipped = ("apply", "--server-side", "-f", str(folder("manifests") / "chart" / "files" / "webhooks"))
     server.kubectl(*shipped)
     ours = publisher(connection, BY_SERVICE)
     await restore(ours, bundle)

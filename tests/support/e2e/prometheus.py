@@ -17,7 +17,9 @@ from tests.support.servers import Server
 from tools.neighbours.images import PROMETHEUS
 
 _MONITOR = ROOT / "manifests" / "components" / "monitoring" / "monitor.yaml"
-ALERTS = yaml.safe_load((ROOT / "manifests" / "monitoring" / "alerts.yaml").read_text(encoding="utf-8"))
+ALERTS = yaml.safe_load(
+    (ROOT / "manifests" / "chart" / "files" / "monitoring" / "alerts.yaml").read_text(encoding="utf-8")
+)
 RULES: list[dict[str, Any]] = [rule for group in ALERTS["spec"]["groups"] for rule in group["rules"]]
 _SPACE = _NAME = "prometheus"
 _PORT = 9090

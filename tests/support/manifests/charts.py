@@ -12,7 +12,7 @@ import pytest
 import yaml
 from tests.support.install.scene import NAMESPACE
 from tests.support.servers import Server
-from tools.helm.program import run, template
+from tools.helm.program import CHART, run, template
 
 Objects = dict[tuple[str, str], dict[str, Any]]
 
@@ -47,6 +47,15 @@ def release(values: Mapping[str, Any]) -> Objects:
     done = template(yaml.safe_dump(dict(values)))
     assert done.returncode == 0, done.stderr
     return objects(done.stdout)
+
+
+def show(template_name: str, values: Mapping[str, Any]) -> str:
+    """Return the output of one template with these values."""
+    arguments = ("template", "podium", str(CHART), "--namespace", NAMESPACE)
+    show_only = f"--show-only=templates/{template_name}.yaml"
+    done = run(*arguments, show_only, "--values", "-", stdin=yaml.safe_dump(dict(values)))
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def refusal(values: Mapping[str, Any]) -> str:

@@ -15,13 +15,17 @@ from tests.unit.manifests.test_modes import rendered
 from tools.docs.sources import ROOTS
 from tools.manifests import dashboard, metrics
 from tools.manifests.render import MANIFESTS, ROOT
+from tools.release.artifacts import ADDRESS
 
 from podium.rules import clientchecks, pod, podiumrules, priorityclass, storage
 from podium.rules.policy import Policy
 from podium.rules.table import ADMISSION_RULES
 from podium.webhooks.registration import Endpoint, Options, configurations
 
-_ALERTS = yaml.load((MANIFESTS / "monitoring" / "alerts.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)
+_CHART = MANIFESTS / "chart"
+_ALERTS = yaml.load(
+    (_CHART / "files" / "monitoring" / "alerts.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader
+)
 _SERVICE, _SERVICE_MONITOR = yaml.load_all(
     (MANIFESTS / "components" / "monitoring" / "monitor.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader
 )
@@ -122,7 +126,7 @@ def test_an_alert_speaks_of_what_there_is(rule: Mapping[str, Any]) -> None:
         assert event in _said()
     assert rule["for"] == "5m"
     assert rule["labels"]["severity"] in {"warning", "critical"}
-    assert rule["annotations"].keys() == {"summary", "description", "runbook"}
+    assert rule["annotations"].keys() == {"summary", "description", "runbook_url"}
 
 
 def test_each_rate_is_of_series_that_are_known() -> None:
@@ -209,8 +213,10 @@ def test_each_alert_has_its_place_in_the_docs() -> None:
     text = _PAGE.read_text(encoding="utf-8")
     headings = re.findall(r"^### (Podium\w+)$", text, re.MULTILINE)
     assert headings == [rule["alert"] for rule in _RULES]
-    page = _PAGE.relative_to(ROOT)
-    assert [rule["annotations"]["runbook"] for rule in _RULES] == [
+    values = yaml.safe_load((_CHART / "values.yaml").read_text(encoding="utf-8"))
+    page = values["monitoring"]["runbooks"]
+    assert page == f"{ADDRESS}/blob/main/{_PAGE.relative_to(ROOT)}"
+    assert [rule["annotations"]["runbook_url"] for rule in _RULES] == [
         f"{page}#{heading.lower()}" for heading in headings
     ]
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from hatchling.metadata.core import ProjectMetadata
 from hatchling.plugin.manager import PluginManager
-from tools.release import archives, bom, distributions, krew, locked, scan
-from tools.release.artifacts import ROOT, Image
+from tools.release import archives, bom, charts, distributions, krew, locked, scan
+from tools.release.artifacts import ADDRESS, ROOT, Image, Release
 
 from podium.version import VERSION
 
@@ -127,6 +127,16 @@ def test_the_metadata_has_the_addresses_of_the_repository(
     assert urls.get("Issues", "") == (f"{address}/issues" if address else "")
     assert all(url.startswith(address) for url in urls.values())
     assert bool(urls) is bool(address)
+
+
+def test_the_chart_has_the_addresses_of_its_release(tmp_path: Path) -> None:
+    """Links lead to the files of its tag."""
+    release = Release(tmp_path, tmp_path, "https://git.example.org/podium", Image("podium"), 0)
+    text = f"home: {ADDRESS}\nicon: {ADDRESS}/raw/main/docs/icon.svg\n[a](../../docs/a.md)\n"
+    here = "https://git.example.org/podium"
+    assert charts.addressed(text, release) == (
+        f"home: {here}\nicon: {here}/raw/v{VERSION}/docs/icon.svg\n[a]({here}/blob/v{VERSION}/docs/a.md)\n"
+    )
 
 
 def test_the_image_is_named_by_digest_once_it_has_one() -> None:

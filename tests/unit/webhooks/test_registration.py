@@ -53,7 +53,7 @@ def test_the_manifests_are_fresh() -> None:
     root = folder("manifests")
     checked_in = {
         str(path.relative_to(root)): path.read_text(encoding="utf-8")
-        for part in ("crds", "webhooks", "policies")
+        for part in ("crds", "chart/files/webhooks", "policies", "chart/files/policies")
         for path in (root / part).rglob("*.yaml")
     }
     assert checked_in == written.render()

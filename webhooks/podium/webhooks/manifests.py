@@ -10,9 +10,9 @@ from podium.webhooks.registration import CONVERT, Endpoint, Options, empty_confi
 
 # The kinds of manifests by their names on the command line, and their files below manifests/.
 FILES = {
-    "crds": "webhooks/crds.yaml",
-    "webhooks": "webhooks/configurations.yaml",
-    "policies": "policies/default/policies.yaml",
+    "crds": "chart/files/webhooks/crds.yaml",
+    "webhooks": "chart/files/webhooks/configurations.yaml",
+    "policies": "chart/files/policies/policies.yaml",
     "class-use": "policies/class-use.yaml",
 }
 
