@@ -293,7 +293,7 @@ def trial(facts: ClusterFacts) -> Iterator[DoctorCheck]:
         else:
             fact = f"{attempt} was accepted, but no webhook set its disruptionMode"
             if facts.registered:
-                yield warning(name, fact, "check `registration`")
+                yield problem(name, fact, f"check `registration` and `endpoints`, then {_logs(facts)}")
             else:
                 yield note(name, fact, APPLY)
     elif "admission webhook" in answer.why and " denied the request" in answer.why:

@@ -855,7 +855,7 @@ CASES = [
         "an empty caBundle",
         _replaced(trial=CreateDryRun(_OLDER, {"spec": {}})),
         "trial",
-        WARNING,
+        PROBLEM,
         "no webhook set its disruptionMode",
     ),
     Case(
