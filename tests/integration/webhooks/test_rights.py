@@ -84,7 +84,8 @@ def test_the_rights_listed_are_enough(tmp_path: Path) -> None:
     with exclusive(RELEASES["1.37"]) as server:
         for manifest in _account():
             server.kubectl("apply", "--filename=-", stdin=manifest)
-        server.kubectl("apply", "--server-side", f"--filename={_ROOT / 'manifests' / 'webhooks'}")
+        shipped = _ROOT / "manifests" / "chart" / "files" / "webhooks"
+        server.kubectl("apply", "--server-side", f"--filename={shipped}")
         arguments = (
             f"--kubeconfig={_kubeconfig(server, tmp_path)}",
             f"--cert-secret={_NAMESPACE}/{_NAME}",

@@ -15,6 +15,7 @@ from podium.api.core import Namespace, PodDisruptionBudget, PriorityClass
 from podium.api.devices import ResourceClaim
 from podium.api.groups import CompositeGroup, PodGroup
 from podium.api.membership import GroupKey, key_of, membership, parent_key
+from podium.api.minors import group_minor
 from podium.api.podkinds.kind import PodOwner
 from podium.api.podrequests import LATEST
 from podium.api.schedulable import Schedulable
@@ -182,7 +183,11 @@ class PlanningState:
         self.view = view
         self.settings = settings or Settings()
         self.snapshot = Snapshot(minor, lambda: view.unread)
-        own = self.settings.semantics is Semantics.KEP
+        semantics = self.settings.semantics
+        own = semantics is Semantics.KEP
+        # Without the gates, the release alone decides.
+        releases_rule = group_minor(minor).empty_selectors
+        empty_selector = releases_rule if semantics is Semantics.PODS else semantics.rules.empty_selector
         self.placer = Placer(
             self.snapshot,
             view.namespaces,
@@ -191,12 +196,12 @@ class PlanningState:
             self.settings.weights if own else UPSTREAM,
             by_hash=own,
             own_rules=own,
-            empty_selector=self.settings.semantics.rules.empty_selector,
+            empty_selector=empty_selector,
         )
         self.budgets = BudgetIndex(
             self.snapshot,
             None if intents is None else intents.disruptions,
-            empty_selector=self.settings.semantics.rules.empty_selector,
+            empty_selector=empty_selector,
         )
         self._groups = GroupIndex[GroupKey]()
         # The groups of each set that spreads over domains, by namespace and name of the set.

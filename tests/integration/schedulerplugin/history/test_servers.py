@@ -128,12 +128,12 @@ def test_more_plans_than_one_object_holds_are_refused(own: Server) -> None:
 
 
 def test_records_are_listed_with_the_rest_of_podium(own: Server) -> None:
-    """The category lists them, with the sequence and the first date."""
+    """The category lists them, with the last plan."""
     namespace = own.new_namespace()
     assert create(own, namespace, plan(0))[0] == 201
     header, line = own.kubectl("get", "podium", "-n", namespace).splitlines()
-    assert header.split() == ["NAME", "SEQUENCE", "FROM", "AGE"]
-    assert line.split()[1] == "1"
+    assert header.split() == ["NAME", "PREEMPTOR", "VICTIMS", "RESULT", "LAST", "AGE"]
+    assert line.split()[1:3] == ["high-0", "Evicted"]
 
 
 def stored(server: Server, namespace: str) -> list[RecordedPlan]:

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
-from tests.support.preemption.clusters import SECONDS, clusters, objects, state_of
+from tests.support.preemption.clusters import NOW, NS, SECONDS, clusters, objects, state_of
 from tests.support.preemption.plain_cluster import Cluster
 from tests.support.preemption.scene import HOST, cost_of, gang, group, node, placed, planned, pod, victims
 from tests.unit.planner.preemption.test_budgets import budget
 
-from podium.planner.engine import Engine
+from podium.planner.engine import Engine, plan
 from podium.planner.preemption.choice import Chooser
 from podium.planner.preemption.domain import SHIFT, Cost, DomainPlan
 from podium.planner.preemption.harm import Harm, Level
@@ -74,6 +74,17 @@ def test_the_steps_of_kube_scheduler(first: list[Any], second: list[Any], semant
     In each, n2 is better, although n1 is the smaller name.
     """
     assert placed(on_two(first, second, semantics=semantics)) == {"high": "n2"}
+
+
+@pytest.mark.parametrize(("minor", "victim"), [(37, "a"), (38, "b")])
+def test_1_without_the_gates_the_release_decides_what_an_empty_selector_counts(
+    minor: int, victim: str
+) -> None:
+    """kube-scheduler counts such budgets from 1.38 on, so the pod of the higher priority goes."""
+    protected = [low("a", "n1"), budget(selector={}, allowed=0)]
+    cluster = [node("n1"), node("n2"), *protected, low("b", "n2", 2, namespace="other"), pod("high", 4, 5)]
+    made = plan(state_of(cluster), (NS, "high"), NOW, Settings(semantics=Semantics.PODS), minor=minor)
+    assert victims(made) == [victim]
 
 
 @pytest.mark.parametrize("semantics", Semantics)
