@@ -162,7 +162,7 @@ def _among(
         for each in EXPLAINED
         if header.minor in each.minors
         and server.end == "preempts"
-        and (cluster := each.without(recorded, objects)) is not None
+        and (cluster := each.without(recorded, objects, header.minor)) is not None
     }
     for part in orders(recorded, objects):
         ours |= dict.fromkeys(_tried(header, recorded, objects, server, part))

@@ -22,6 +22,7 @@ from podium.planner.preemption.dryrun import DryRun
 from podium.planner.preemption.neighbours import Neighbours
 from podium.planner.preemption.targetplacement import TargetPlacer
 from podium.planner.preemption.topology import CLUSTER
+from podium.planner.semantics import Semantics
 
 
 class Explanation(NamedTuple):
@@ -29,18 +30,31 @@ class Explanation(NamedTuple):
 
     name: str
     minors: tuple[str, ...]
-    without: Callable[[Recorded, Sequence[Object]], list[Object] | None]
+    without: Callable[[Recorded, Sequence[Object], str], list[Object] | None]
 
 
-def _skipped_anti_affinity(recorded: Recorded, objects: Sequence[Object]) -> list[Object] | None:
-    """Return the case without the anti-affinity of potential victims, if that is all it has."""
-    groups = {_name(each): each["spec"]["priority"] for each in objects if each["kind"] == "PodGroup"}
+def _skipped_anti_affinity(recorded: Recorded, objects: Sequence[Object], minor: str) -> list[Object] | None:
+    """Return the case without the anti-affinity of potential victims, None if another pod has some.
+
+    None too if each member has affinity of its own.
+    """
+    groups = {
+        _name(each): each["spec"]["priority"]
+        for each in objects
+        if "schedulingPolicy" in each.get("spec", {})
+    }
     pods = [each for each in objects if each["kind"] == "Pod"]
     pending = [pod for pod in pods if ROLE_LABEL in pod["metadata"].get("labels", ())]
+    running = [pod for pod in pods if pod not in pending]
     wants = groups.get(recorded.preemptor[1])
-    hostile = {_name(pod): _priority(pod, groups) for pod in pods if "podAntiAffinity" in _affinity(pod)}
-    has_affinity = any(_affinity(pod).keys() & {"podAffinity", "podAntiAffinity"} for pod in pending)
-    if wants is None or has_affinity or not hostile or max(hostile.values()) >= wants:
+    own = Semantics(minor).rules.group_victims.own_priority
+    hostile = {
+        _name(pod): pod["spec"]["priority"] if own else _priority(pod, groups)
+        for pod in running
+        if "podAntiAffinity" in _affinity(pod)
+    }
+    skipped = any(not _affinity(pod).keys() & {"podAffinity", "podAntiAffinity"} for pod in pending)
+    if wants is None or not skipped or not hostile or max(hostile.values()) >= wants:
         return None
     return [_peaceful(each) if _name(each) in hostile else each for each in objects]
 
