@@ -49,7 +49,7 @@ format: $(DEV) ## Format the code, and apply ruff's fixes
 HYPOTHESIS = $(if $(PODIUM_SEED),--hypothesis-seed=$(PODIUM_SEED))
 
 .PHONY: unit
-unit: $(DEV) ## Tests that need no Go, no server and no browser; three minutes
+unit: $(DEV) ## Tests that need no Go, no server and no browser; five minutes
 	$(BIN)/python -m pytest -m "not server and not browser and not checkout" -n 2 -q $(HYPOTHESIS)
 
 .PHONY: smoke
