@@ -336,20 +336,22 @@ class VictimSums:
         """Return for some nodes, by place in the lists, a harm that no plan there is below; None: no bound.
 
         Each plan evicts at least the `fewest` pods of that priority. At best these lose the least work, and
-        started last. Units of several pods have no bound, because one eviction may give enough room.
+        started last. Units of several pods have no bound, because one eviction may give enough room. Nor have
+        nodes with excluded units, because a search may charge a budget for these instead of others.
         """
         units, leads = self._units, lists.leads[:, places]
         top = lists.potential[:, places] & (lists.priority[:, places] == level)
-        single = (units.size[leads] == 1) | ~top
+        excluded = self._potential[leads] & ~lists.potential[:, places]
+        plain = ((units.size[leads] == 1) | ~top) & ~excluded
         work, start = np.full(top.shape, NO_START), np.full(top.shape, -NO_START)
         work[top] = work_of_pods(units, leads[top].astype(np.intp), now)
         start[top] = np.minimum(units.start[leads[top]], now)
         last, at = np.maximum(fewest - 1, 0), np.arange(len(places))
         work, start = np.cumsum(np.sort(work, axis=0), axis=0)[last, at], -np.sort(-start, axis=0)[last, at]
         return [
-            Harm(0, (Level(level, lost, pods, pods),), -since) if pods and alone else None
-            for lost, since, pods, alone in zip(
-                work.tolist(), start.tolist(), fewest.tolist(), single.all(axis=0).tolist(), strict=True
+            Harm(0, (Level(level, lost, pods, pods),), -since) if pods and simple else None
+            for lost, since, pods, simple in zip(
+                work.tolist(), start.tolist(), fewest.tolist(), plain.all(axis=0).tolist(), strict=True
             )
         ]
 

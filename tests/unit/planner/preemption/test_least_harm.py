@@ -158,6 +158,17 @@ def test_the_plan_of_least_harm_is_chosen(name: str) -> None:
     assert victims(planned(objects, by=of("new"))) == expected
 
 
+def test_a_lone_pod_may_spend_a_budget_on_the_pod_that_loses_less_work() -> None:
+    """The sums charge the most important pod of a node first, so they exclude the young one."""
+    shared = [
+        holder("old", "n1", 4, labels={"app": "a"}),
+        holder("young", "n1", 4, labels={"app": "a"}, ago=60),
+        budget("one", allowed=1),
+    ]
+    made = planned(NODES[:2], shared, holder("other", "n2", ago=300), holder("high", None, 4, priority=9))
+    assert victims(made) == ["young"]
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_a_lone_pod_has_the_victims_of_a_group_of_one(name: str) -> None:
     objects, expected = CASES[name]
