@@ -46,11 +46,9 @@ format: $(DEV) ## Format the code, and apply ruff's fixes
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-HYPOTHESIS = $(if $(PODIUM_SEED),--hypothesis-seed=$(PODIUM_SEED))
-
 .PHONY: unit
 unit: $(DEV) ## Tests that need no Go, no server and no browser; five minutes
-	$(BIN)/python -m pytest -m "not server and not browser and not checkout" -n 2 -q $(HYPOTHESIS)
+	$(BIN)/python -m pytest -m "not server and not browser and not checkout" -n 2 -q
 
 .PHONY: smoke
 smoke: ## Install without extras into out/smoke, and run the commands on files (needs Python 3.11+ only)

@@ -4,6 +4,7 @@ import gc
 import os
 import sys
 
+import pytest
 from hypothesis import settings
 
 # The width without a terminal, for every runner: xdist tells its workers 80.
@@ -34,6 +35,12 @@ pytest_plugins = [
 settings.register_profile("default", deadline=None)
 settings.register_profile("soak", deadline=None, max_examples=2_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Let PODIUM_SEED repeat the examples of Hypothesis too, unless its own option does."""
+    config.option.hypothesis_seed = config.option.hypothesis_seed or os.environ.get("PODIUM_SEED")
 
 
 def pytest_collection_finish() -> None:
