@@ -253,5 +253,5 @@ def test_a_domain_is_taken_by_chance_if_not_all_count(minor: str) -> None:
         racks = {_RACKS[int(node.rpartition("-")[2]) // 28] for node in one.answer.bound.values()}
         assert len(racks) == 1, one.answer
         taken.update(racks)
-        assert decided(recorded.header, one).candidates == _RACKS
+        assert decided(recorded.header, one).choices[0].names == _RACKS
     assert set(taken) == set(_RACKS), taken

@@ -37,7 +37,7 @@ from podium.planner.preemption.decision import (
 )
 from podium.planner.preemption.domain import DomainPlan
 from podium.planner.preemption.domainchoice import DomainChooser
-from podium.planner.preemption.domainsearch import DomainSearch, Located
+from podium.planner.preemption.domainsearch import DomainSearch, Located, RandomChoice
 from podium.planner.preemption.inflight import is_preempted
 from podium.planner.preemption.outcome import Outcome
 from podium.planner.preemption.planningstate import PlanningState
@@ -202,7 +202,8 @@ class Decider:
         if placed is None and nominated and not released:
             placed = self._targets.place_nominated(search, nominated)
         if placed is not None:
-            return Decision(Outcome.FITS, target, placed, candidates=located.candidates)
+            by_chance = self._targets.random_choices(target, located, nominated) if released else ()
+            return Decision(Outcome.FITS, target, placed, choices=by_chance)
         assert refusals is not None, "what finds no place is refused"
         leaving = self._leaving()
         if not released and len(leaving):
@@ -232,9 +233,15 @@ class Decider:
         if not len(chosen.plan.victims):
             # Pods of several shapes found a place in another order, without an eviction.
             return self._without_victims(target, placed, refusals)
-        decision = Decision(Outcome.FITS_AFTER_PREEMPTION, target, placed, chosen, refusals=refusals)
-        by_chance = grouped and self._semantics.rules.limits_domains and len(chosen.ties) > 1
-        return decision._replace(candidates=chosen.ties) if by_chance else decision
+        choices: tuple[RandomChoice, ...] = ()
+        if grouped and self._semantics.rules.limits_domains:
+            candidates = chosen.ties if len(chosen.ties) > 1 else ()
+            located = Located(chosen.plan.domain, placed, candidates=candidates)
+            with chooser.planner.cleared():
+                choices = self._targets.random_choices(target, located, nominated)
+        return Decision(
+            Outcome.FITS_AFTER_PREEMPTION, target, placed, chosen, refusals=refusals, choices=choices
+        )
 
     def _error_of_parts(self, target: PlacementTarget) -> str:
         """Return why kube-scheduler ends its cycle for a part of a tree, empty if it does not."""

@@ -22,6 +22,7 @@ from podium.planner.filters.chain import Chain
 from podium.planner.filters.refusals import Refusals
 from podium.planner.preemption.choice import Chosen
 from podium.planner.preemption.domain import DomainPlanner
+from podium.planner.preemption.domainsearch import RandomChoice
 from podium.planner.preemption.outcome import Outcome
 from podium.planner.preemption.target import PlacementTarget
 from podium.planner.preemption.topology import Domain
@@ -195,8 +196,8 @@ class Decision(NamedTuple):
 
     `placed` gives node rows by pod row. `chosen` is the preemption, None if there is none. `awaited` are
     terminating pods on whose room it counts. `refusals` say why it does not fit without preemption, and
-    `obstacles` why preemption does not help. `why` is the reason why it is not eligible. `candidates` are the
-    names of the topology domains among which kube-scheduler chooses at random, empty if it has no choice.
+    `obstacles` why preemption does not help. `why` is the reason why it is not eligible. `choices` are the
+    random choices of topology domains that kube-scheduler makes for the group and for the groups below it.
     """
 
     outcome: Outcome
@@ -207,7 +208,7 @@ class Decision(NamedTuple):
     refusals: Refusals | None = None
     obstacles: Obstacles | None = None
     why: str = ""
-    candidates: tuple[str, ...] = ()
+    choices: tuple[RandomChoice, ...] = ()
 
 
 def combined(target: PlacementTarget, decisions: list[Decision]) -> Decision:

@@ -6,7 +6,8 @@ would violate a budget come first, then the others, the most important first. Th
 kept, so an explanation needs no second search.
 """
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
 from itertools import groupby
 from typing import NamedTuple
@@ -200,6 +201,14 @@ class DomainPlanner:
             ordered = self.units.ordered(leads, self.now)
             ranks = NodeRanks(self.units, ordered, self._violations(ordered), preemptor.rows)
         return self.dry_run.placer.ranked(ranks)
+
+    @contextmanager
+    def cleared(self) -> Iterator[None]:
+        """Begin a block without all potential victims, in which the group is placed as before a reprieve."""
+        leads = np.flatnonzero(self.potential)
+        with self.ranked(leads), self.dry_run.trial():
+            self.dry_run.remove(leads)
+            yield
 
     def in_cluster(self) -> DomainPlan | None:
         """Return the plan on all nodes, for a group or for several pods; None if there is none."""

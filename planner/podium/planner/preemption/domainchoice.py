@@ -130,8 +130,7 @@ class DomainChooser:
         planner, dry_run = self._planner, self._planner.dry_run
         if not len(self._potential):
             return None
-        with planner.ranked(self._potential), dry_run.trial():
-            dry_run.remove(self._potential)
+        with planner.cleared():
             located = self._search.first(
                 lambda: (dry_run.try_place(), None), dry_run.preemptor.nominated.values()
             )

@@ -17,6 +17,7 @@ import numpy as np
 
 from podium.api.groups import PodGroup
 from podium.api.podrequests import is_device
+from podium.cluster.reader import Child
 from podium.groups.topology import preferred_topology, spread_topology
 from podium.planner.arrays import Floats, Int64s, Rows
 from podium.planner.deadline import Deadline
@@ -37,6 +38,13 @@ _LEAST_SHARE, _FALL, _FALL_NODES = 5, 9, 500
 Attempt = Callable[[], tuple[dict[int, int] | None, Refusals | None]]
 
 _NO_LABEL = "node(s) had no label {}, the topology of the group"
+
+
+class RandomChoice(NamedTuple):
+    """The `names` of the topology domains among which kube-scheduler chooses at random for a group."""
+
+    group: Child
+    names: tuple[str, ...]
 
 
 class Located(NamedTuple):

@@ -26,6 +26,7 @@ from podium.planner.devices.needs import IN_MEMORY
 from podium.planner.devices.plannedclaims import AssumedClaim
 from podium.planner.preemption.decision import Decision, Elsewhere
 from podium.planner.preemption.domain import UnitResult
+from podium.planner.preemption.domainsearch import RandomChoice
 from podium.planner.preemption.harm import plan_harm
 from podium.planner.preemption.outcome import (
     ClaimDevicesPlan,
@@ -276,11 +277,19 @@ class Explainer:
 
     def _chance(self) -> str:
         """Return that kube-scheduler may take another domain; empty if it may not."""
-        candidates = self._decision.candidates
-        if not candidates:
+        choices = self._decision.choices
+        if not choices:
             return ""
         scheduler = f"kube-scheduler {self._engine.settings.semantics}"
-        return f" ({scheduler} looks at domains in random order and takes one of {some(candidates)})"
+        texts = [self._choice(choice) for choice in choices]
+        return f" ({scheduler} looks at domains in random order and takes {listed(texts)})"
+
+    def _choice(self, choice: RandomChoice) -> str:
+        """Return the domains of a random choice, and the group if it is below the preemptor."""
+        target, ref = self._decision.target, choice.group.ref
+        names = f"one of {some(choice.names)}"
+        whole = target is not None and choice.group is target.group
+        return names if whole else f"{names} for {ref.kind} {self._namer(ref.kind, ref.namespace, ref.name)}"
 
     def _domain(self, target: PlacementTarget) -> str:
         """Return where a group with a topology constraint is placed; empty for others."""

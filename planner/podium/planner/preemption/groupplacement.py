@@ -19,7 +19,7 @@ from podium.planner.filters.refusals import Refusals
 from podium.planner.placement import Placer
 from podium.planner.preemption.capacity import kinds_of, place_packed, slots
 from podium.planner.preemption.deviceplacement import device_attempts
-from podium.planner.preemption.domainsearch import DomainSearch
+from podium.planner.preemption.domainsearch import DomainSearch, Located, RandomChoice
 from podium.planner.preemption.target import PlacementTarget, PodSlice, PodSlices, PreemptorPods
 from podium.planner.preemption.topology import Topology
 from podium.planner.semantics import Semantics
@@ -412,10 +412,32 @@ class PartSearch:
         """Place and assume a part in kube-scheduler's domain; None, and nothing assumed, without one."""
         if all(row in self._before for row in part.rows):
             return {}
-        placed = self.search(part).any(lambda: self._tried(part))
+        placed = self._located(part).placed
         for row, node in (placed or {}).items():
             self.snapshot.assume(row, node)
         return placed
+
+    def _located(self, part: PlacementTarget) -> Located:
+        """Return kube-scheduler's domain for a part, with nothing assumed."""
+        return self.search(part).first(lambda: (self._tried(part), None))
+
+    def random_choices(self, tree: PlacementTarget) -> Iterator[RandomChoice]:
+        """Yield the random choices of kube-scheduler for the groups below a tree, parents first.
+
+        The tree is placed again to find them. Call it in a trial, and read all of them there.
+        """
+        for part in tree.parts:
+            if part.group is None or all(row in self._before for row in part.rows):
+                continue
+            located = self._located(part)
+            if located.placed is None:
+                continue
+            if located.candidates:
+                yield RandomChoice(part.group, located.candidates)
+            with self.placer.chain.within(located.domain.nodes), self.snapshot.trial():
+                yield from self.random_choices(part)
+            for row, node in located.placed.items():
+                self.snapshot.assume(row, node)
 
     def _tried(self, part: PlacementTarget) -> dict[int, int] | None:
         """Return the placement of a part on the nodes that filters ask, with nothing assumed."""

@@ -9,8 +9,9 @@ from podium.planner.placement import Placer
 from podium.planner.preemption.capacity import place_packed
 from podium.planner.preemption.deviceplacement import device_attempts
 from podium.planner.preemption.domain import DomainPlan
-from podium.planner.preemption.domainsearch import DomainSearch, Located
+from podium.planner.preemption.domainsearch import DomainSearch, Located, RandomChoice
 from podium.planner.preemption.groupplacement import (
+    PartSearch,
     in_whole_slices,
     part_refusals,
     place_pods,
@@ -43,6 +44,19 @@ class TargetPlacer:
     def place(self, search: DomainSearch, nominated: Mapping[int, int] = {}) -> Located:
         """Return the placement without preemption; if too few fit, what refuses the first that does not."""
         return search.first(lambda: self._place_there(search.target, nominated), nominated.values())
+
+    def random_choices(
+        self, target: PlacementTarget, located: Located, nominated: Mapping[int, int]
+    ) -> tuple[RandomChoice, ...]:
+        """Return the random choices of kube-scheduler that led to a placement of a group or a tree."""
+        choices = []
+        if target.group is not None and located.candidates:
+            choices.append(RandomChoice(target.group, located.candidates))
+        if target.parts and self._semantics.rules.limits_domains:
+            parts = PartSearch(self._placer, self._semantics, self._deadline, nominated=nominated)
+            with self._placer.chain.within(located.domain.nodes), self._snapshot.trial():
+                choices += parts.random_choices(target)
+        return tuple(choices)
 
     def _place_there(
         self, target: PlacementTarget, nominated: Mapping[int, int]
