@@ -22,8 +22,9 @@ from podium.planner.filters.counters import (
     TermCounters,
     required_labels,
 )
-from podium.planner.filters.podaffinity import Namespaces, labels_of, selected_pods, topology_counter
+from podium.planner.filters.podaffinity import Namespaces, selected_pods, topology_counter
 from podium.planner.filters.spread import SpreadCounter, SpreadCounters
+from podium.planner.filters.terms import labels_of
 from podium.planner.scores import MAX
 from podium.planner.shapes import PodTerm, Shape
 

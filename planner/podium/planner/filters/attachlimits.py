@@ -10,7 +10,7 @@ with them (`freed_by_pods`). It takes its slot until it is detached, some time a
 preemptor that would fit without such attachments waits for them and evicts no further pod.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
 
@@ -18,8 +18,10 @@ import numpy as np
 
 from podium.api.storage import VolumeAttachment
 from podium.planner.arrays import Bools, Int32s, Int64s, Rows, grown
+from podium.planner.deadline import NEVER, Deadline
 from podium.planner.filters.counter import DomainCounter, Domains, node_rows
 from podium.planner.filters.counters import TermCounters
+from podium.planner.filters.nodefilter import NodeFilter
 from podium.planner.filters.nodes import StaticFilter
 from podium.planner.shapes import Shape
 from podium.planner.snapshot import Snapshot
@@ -187,20 +189,37 @@ class AttachedVolumes(TermCounters[VolumeID]):
             self._ignores_fixed = False
 
 
-class AttachLimitsFilter:
+class AttachLimitsFilter(NodeFilter):
     """The nodes that can attach all volumes of the pod which are not attached there for other pods."""
 
     REASON = "node(s) exceed max volume count"
 
     def __init__(self, volumes: AttachedVolumes) -> None:
+        self.counters = (volumes,)
         self._snapshot = volumes.snapshot
         self._volumes = volumes
 
-    def mask(self, shape: Shape, *, shared: bool = True) -> Bools:
-        """Return the node rows that pass for a shape.
+    @property
+    def revision(self) -> int:  # type: ignore[override]  # it changes with the volumes
+        """Grows when a driver gets its first limit, or loses its last."""
+        return self._volumes.revision
 
-        If not `shared`, each volume of the shape takes a slot, as if the pods that use it had left.
-        """
+    def mask(self, shape: Shape) -> Bools:
+        """Return the node rows that pass for a shape."""
+        return self._with_slots(shape, shared=True)
+
+    def regardless_of(
+        self,
+        shape: Shape,
+        others: Sequence[Shape],  # noqa: ARG002 - any of them may use a volume of the shape
+        deadline: Deadline = NEVER,  # noqa: ARG002 - one look at each driver
+    ) -> tuple[Bools, Bools]:
+        """Return the node rows with a slot for each volume of the shape, as if its other users had left."""
+        free = self._with_slots(shape, shared=False)
+        return free, np.zeros_like(free)
+
+    def _with_slots(self, shape: Shape, *, shared: bool) -> Bools:
+        """Return the node rows with slots; if not `shared`, each volume of the shape takes one."""
         free = np.ones(len(self._snapshot.alive), np.bool_)
         self._volumes.refresh()
         for driver, volumes in _by_driver(shape).items():
@@ -236,6 +255,8 @@ class AttachLimitsFilter:
 
     def concerns(self, shape: Shape) -> bool:
         """Return whether some node limits a driver of the shape."""
+        if not shape.attachments:
+            return False
         self._volumes.refresh()
         return any(driver in self._volumes.limits for driver in _by_driver(shape))
 
@@ -248,9 +269,9 @@ class InstalledDriversFilter(StaticFilter):
 
     READS = ("required_drivers",)
 
-    def short(self, shape: Shape) -> dict[str, Bools]:
+    def refused(self, shape: Shape, rows: Bools) -> dict[str, Bools]:
         """Return the node rows without a driver, by kube-scheduler's words for the first one."""
-        left, refused = np.ones(len(self._snapshot.alive), np.bool_), {}
+        left, refused = rows.copy(), {}
         for driver in shape.required_drivers:
             missing = left & ~self._installed(driver)
             left &= ~missing
@@ -259,7 +280,8 @@ class InstalledDriversFilter(StaticFilter):
 
     def reason(self, shape: Shape, row: int) -> str | None:
         """Return kube-scheduler's reason against a node row, None if it passes."""
-        return next((text for text, missing in self.short(shape).items() if missing[row]), None)
+        missing = (driver for driver in shape.required_drivers if not self._installed(driver)[row])
+        return next(map(_not_installed, missing), None)
 
     def _feasible(self, shape: Shape) -> Bools:
         installed = np.ones(len(self._snapshot.alive), np.bool_)

@@ -13,12 +13,12 @@ term (see `existingterms`).
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from podium.api.core import Namespace
-from podium.api.selectors import NodeRequirement, Requirement, Selector
+from podium.api.selectors import NodeRequirement, Requirement
 from podium.planner.arrays import Bools, Rows
 from podium.planner.deadline import NEVER, Deadline
 from podium.planner.filters.attachlimits import (
@@ -26,7 +26,7 @@ from podium.planner.filters.attachlimits import (
     AttachLimitsFilter,
     InstalledDriversFilter,
 )
-from podium.planner.filters.counters import DomainCounters, SelectorCounters, required_labels
+from podium.planner.filters.counters import DomainCounters, SelectorCounters
 from podium.planner.filters.devices import DevicesFilter
 from podium.planner.filters.exclusive import (
     DisksFilter,
@@ -34,12 +34,11 @@ from podium.planner.filters.exclusive import (
     ExclusiveCounters,
     HostPortsFilter,
 )
-from podium.planner.filters.existingterms import ExistingTerms
+from podium.planner.filters.nodefilter import NodeFilter
 from podium.planner.filters.nodes import (
     DeclaredFeaturesFilter,
     NodeAffinityFilter,
     NodeCache,
-    StaticFilter,
     TaintTolerationFilter,
     VolumeZoneFilter,
     node_filters,
@@ -50,7 +49,6 @@ from podium.planner.filters.podaffinity import (
     ExistingAntiAffinityFilter,
     PodAffinityFilter,
     PodAntiAffinityFilter,
-    labels_of,
 )
 from podium.planner.filters.refusals import Refusals, Unmet, counted_reason
 from podium.planner.filters.resources import ResourcesFilter
@@ -66,11 +64,6 @@ _EXAMPLES = 3
 _SHAPES = 2**14
 
 
-class _NodeFilter(Protocol):
-    def mask(self, shape: Shape) -> Bools: ...
-    def reason(self, shape: Shape, row: int) -> str | None: ...
-
-
 @dataclass(slots=True)
 class _ShapeFilters:
     """The parts of the filters that concern one shape, valid until nodes, terms or resources change.
@@ -81,7 +74,7 @@ class _ShapeFilters:
     shape: Shape
     static: Bools
     has_room: Callable[[int], bool]
-    neighbours: tuple[_NodeFilter, ...] | None = None
+    neighbours: tuple[NodeFilter, ...] | None = None
 
 
 class Chain:
@@ -109,62 +102,62 @@ class Chain:
         self.snapshot = snapshot
         self.namespaces = namespaces
         nodes = node_filters(snapshot, reserved)
-        self.volume_binding = VolumeBindingFilter(snapshot, sums=own_rules)
-        self._zones = VolumeZoneFilter(snapshot)
-        self.devices = DevicesFilter(snapshot, freed_by_pods=own_rules)
-        self.asked = asked = SelectorCounters(snapshot)
         self.node_affinity = next(
             node_filter for node_filter in nodes if isinstance(node_filter, NodeAffinityFilter)
         )
         self.taints = next(
             node_filter for node_filter in nodes if isinstance(node_filter, TaintTolerationFilter)
         )
-        self.resources = ResourcesFilter(snapshot)
-        self._taken = taken = ExclusiveCounters(snapshot)
-        self._ports, self._disks = HostPortsFilter(taken), DisksFilter(taken)
-        self._claims = ExclusiveClaimsFilter(taken)
-        self._attached = AttachedVolumes(snapshot, freed_by_pods=own_rules)
-        self.attach_limits = AttachLimitsFilter(self._attached)
-        self._drivers = InstalledDriversFilter(snapshot)
+        self.asked = asked = SelectorCounters(snapshot)
         self.nominated = NominatedPods(snapshot)
+        self.resources = ResourcesFilter(snapshot)
+        taken, attached = ExclusiveCounters(snapshot), AttachedVolumes(snapshot, freed_by_pods=own_rules)
+        self.attach_limits = AttachLimitsFilter(attached)
+        self.volume_binding = VolumeBindingFilter(snapshot, sums=own_rules)
+        self.devices = DevicesFilter(snapshot, freed_by_pods=own_rules)
         self.spread_counters = SpreadCounters(
             asked, self.node_affinity, self.taints, empty_selector=empty_selector
         )
         self.spread = TopologySpreadFilter(asked, self.spread_counters, self.nominated)
         self.pod_affinity = PodAffinityFilter(asked, namespaces, self.nominated)
-        self._pod_anti_affinity = PodAntiAffinityFilter(asked, namespaces)
         self._existing = ExistingAntiAffinityFilter(snapshot, namespaces)
-        self._anti_affinity_terms = ExistingTerms(snapshot, namespaces, lambda shape: shape.pod_anti_affinity)
-        labels, features = TopologyLabelsFilter(snapshot), DeclaredFeaturesFilter(snapshot)
-        volumes = self.volume_binding.affinity, self.volume_binding.missing, self._zones
-        self._static: tuple[StaticFilter, ...] = (
+        # In the order of kube-scheduler.
+        self._filters: tuple[NodeFilter, ...] = (
             *nodes,
-            self._drivers,
-            *volumes,
-            labels,
-            features,
-            self.devices.allocated,
+            HostPortsFilter(taken),
+            self.resources,
+            DisksFilter(taken),
+            ExclusiveClaimsFilter(taken),
+            InstalledDriversFilter(snapshot),
+            self.attach_limits,
+            self.volume_binding,
+            VolumeZoneFilter(snapshot),
+            self.spread,
+            TopologyLabelsFilter(snapshot),
+            self.pod_affinity,
+            PodAntiAffinityFilter(asked, namespaces),
+            self._existing,
+            self.devices,
+            DeclaredFeaturesFilter(snapshot),
         )
-        affinity = (self.pod_affinity, self._pod_anti_affinity, self._existing)
-        attached = (self._disks, self._claims, self._drivers, self.attach_limits)
-        self._ordered: tuple[_NodeFilter, ...] = (
-            *nodes, self._ports, self.resources, *attached, self.volume_binding, self._zones,
-            self.spread, labels, *affinity, self.devices, features,
-        )  # fmt: skip
-        # The filters that have one reason for a node, and another or several for the next.
-        self._several = self.resources, self._drivers, self.volume_binding, self.devices
+        self._static = tuple(part for node_filter in self._filters for part in node_filter.static)
+        self._dynamic = tuple(
+            node_filter for node_filter in self._filters if node_filter not in node_filter.static
+        )
+        self._changing = self.attach_limits, self._existing
         self._masks = NodeCache[Bools](snapshot)
         self._names = NodeCache[Rows](snapshot)
         self._by_shape: dict[int, _ShapeFilters] = {}
         # The versions of nodes, shapes, resources, terms and limits for which `_by_shape` are valid.
-        self._version = (-1, -1, -1, -1, -1)
+        self._version: tuple[int, ...] = ()
         # The only node rows that may be used; None for all.
         self._within: Bools | None = None
 
     @property
     def counters(self) -> tuple[DomainCounters[Any], ...]:
-        """All counters of the filters."""
-        return self.asked, self._taken, self._attached, self._existing.counters
+        """All counters of the filters, each once."""
+        counters = (counter for node_filter in self._filters for counter in node_filter.counters)
+        return tuple(dict.fromkeys(counters))
 
     @property
     def limit(self) -> Bools | None:
@@ -192,11 +185,11 @@ class Chain:
 
     def announce(self, shape_ids: Iterable[int]) -> None:
         """Announce that pods of these shapes are about to be placed; call it before any check of them."""
-        self._anti_affinity_terms.announce(shape_ids)
+        self._existing.terms.announce(shape_ids)
 
     def drop_idle(self) -> None:
         """Forget the announced pods; call it before a plan is tried."""
-        self._anti_affinity_terms.drop_idle()
+        self._existing.terms.drop_idle()
 
     def feasible(self, shape: Shape) -> Bools:
         """Return the node rows on which a pod of a shape may run now."""
@@ -225,21 +218,12 @@ class Chain:
 
     def reasons(self, shape: Shape, row: int) -> tuple[str, ...]:
         """Return the reasons of the first filter that refuses a node row; empty if the pod fits."""
-        for node_filter in self._ordered:
-            refusal = node_filter.reason(shape, row)
-            if refusal is None:
-                continue
-            if node_filter is self.resources:
-                return self.resources.reasons(shape, row)
-            return (
-                self.volume_binding.reasons(shape, row) if node_filter is self.volume_binding else (refusal,)
-            )
-        return ()
+        reasons = (node_filter.reasons(shape, row) for node_filter in self._filters)
+        return next(filter(None, reasons), ())
 
     def unreached(self, shape: Shape, row: int) -> str:
-        """Return why a node row cannot use the volumes and devices that a shape has; empty if it can."""
-        volumes = self.volume_binding.reason(shape, row), self._zones.reason(shape, row)
-        reasons = (*volumes, self.devices.allocated.reason(shape, row))
+        """Return why a node row cannot use what a shape has got there already; empty if it can."""
+        reasons = (node_filter.lost(shape, row) for node_filter in self._filters)
         return next(filter(None, reasons), "")
 
     def resources_only(self, shape: Shape) -> bool:
@@ -248,18 +232,17 @@ class Chain:
 
     def static(self, shape: Shape) -> Bools:
         """Return the node rows that suit a shape, are large enough when empty, and have its volumes."""
-        suiting = self._filters_for(shape).static & self.resources.resolvable(shape)
-        if shape.delayed:
-            suiting &= self.volume_binding.mask(shape)
-        return suiting & self.devices.possible(shape) if _claims(shape) else suiting
+        suiting = self._filters_for(shape).static.copy()
+        for node_filter in self._dynamic:
+            possible = node_filter.possible(shape)
+            if possible is not None:
+                suiting &= possible
+        return suiting
 
     def suits_node(self, shape: Shape, row: int) -> bool:
         """Return whether one node row is in `static`."""
-        filters = self._filters_for(shape)
-        suits: bool = filters.static.item(row) and self.resources.resolvable_at(shape, row)
-        if suits and _claims(shape):
-            suits = self.devices.possible(shape).item(row)
-        return suits and (not shape.delayed or self.volume_binding.reason(shape, row) is None)
+        suits: bool = self._filters_for(shape).static.item(row)
+        return suits and all(node_filter.possible_at(shape, row) for node_filter in self._dynamic)
 
     def regardless_of(
         self, shape: Shape, others: Sequence[Shape], deadline: Deadline = NEVER
@@ -273,39 +256,10 @@ class Chain:
         accepted = np.ones(len(self.snapshot.alive), np.bool_)
         refused = ~accepted
         for node_filter in self._neighbours_for(shape):
-            if node_filter is self.attach_limits:
-                accepted &= self.attach_limits.mask(shape, shared=False)
-                continue
-            mask = node_filter.mask(shape)
-            if node_filter is self.volume_binding:
-                refused |= ~mask
-            if node_filter is self.devices:
-                refused |= ~self.devices.possible(shape)
-            if node_filter is self.spread or node_filter is self.pod_affinity:
-                deadline.enforce()
-                if self._counted(shape, others, deadline):
-                    accepted[:] = False
-                    continue
-                refused |= ~mask
-            accepted &= mask
+            always, never = node_filter.regardless_of(shape, others, deadline)
+            accepted &= always
+            refused |= never
         return accepted, refused
-
-    def _counted(self, shape: Shape, others: Sequence[Shape], deadline: Deadline) -> bool:
-        """Return whether pods of other shapes count in the affinity or spread terms of a shape."""
-        beside = [other for other in others if shape.spread and other.namespace == shape.namespace]
-        for constraint in shape.spread:
-            means = constraint.selector.matches if constraint.selector is not None else lambda _: False
-            for other in _with_pins(constraint.selector, beside):
-                deadline.enforce()
-                if means(dict(other.labels)):
-                    return True
-        for term in shape.pod_affinity:
-            for other in _with_pins(term.selector, others):
-                deadline.enforce()
-                around = labels_of(self.namespaces.get(other.namespace))
-                if term.matches(other.namespace, around, dict(other.labels)):
-                    return True
-        return False
 
     def refusals(self, shape: Shape) -> Refusals:
         """Return why nodes are refused, as kube-scheduler reports it."""
@@ -322,9 +276,9 @@ class Chain:
             if len(there):
                 (temporary if suiting[there].any() else permanent).append((reason, len(there), names))
         number = int(self.nodes.sum())
-        claims = self.volume_binding.refusing_claims(shape)
+        remarks = (node_filter.remark(shape) for node_filter in self._dynamic)
         reasons = *sorted(permanent, key=counted_reason), *sorted(temporary, key=counted_reason)
-        return Refusals(number, reasons, shape, pod_refusal(shape), claims)
+        return Refusals(number, reasons, shape, pod_refusal(shape), " ".join(filter(None, remarks)))
 
     def unmet(self, shape: Shape, topology: Sequence[str] = ()) -> Unmet:
         """Return what keeps a pod of a shape from nodes whatever is preempted; call it only for a report.
@@ -349,9 +303,8 @@ class Chain:
             if (left & ~mask).any() or not (nodes & mask).any():
                 (kept_out if node_filter.KEEPS_OUT else required).append(node_filter.unmet(shape, nodes))
             left &= mask
-        required.append(self.volume_binding.unmet(shape))
+        required += (node_filter.unmet(shape, left) for node_filter in self._dynamic)
         if left.any():
-            required.append(self.resources.unmet(shape, left))
             left &= self.static(shape)
         first, aside = (list(filter(None, texts)) for texts in (required, kept_out))
         if left.any():
@@ -367,24 +320,18 @@ class Chain:
 
     def reload_namespaces(self) -> None:
         """Reload the namespaces: one came, went or changed its labels."""
-        for node_filter in (self.pod_affinity, self._pod_anti_affinity, self._existing):
+        for node_filter in self._filters:
             node_filter.reload_namespaces()
         self._by_shape = {}
 
     def refused_rows(self, shape: Shape, asked: Bools) -> Iterator[tuple[str, Bools]]:
         """Yield the rows that each filter is the first to refuse, by its reason."""
         left = asked.copy()
-        for node_filter in self._ordered:
+        for node_filter in self._filters:
             refused = left & ~node_filter.mask(shape)
-            if not refused.any():
-                continue
-            left &= ~refused
-            several = next((candidate for candidate in self._several if candidate is node_filter), None)
-            if several is None:
-                yield node_filter.reason(shape, int(refused.argmax())) or "", refused
-                continue
-            for reason, short in several.short(shape).items():
-                yield reason, refused & short
+            if refused.any():
+                left &= ~refused
+                yield from node_filter.refused(shape, refused).items()
 
     def _filters_for(self, shape: Shape) -> _ShapeFilters:
         snapshot = self.snapshot
@@ -392,8 +339,7 @@ class Chain:
             snapshot.node_revision,
             snapshot.next_shape_id,
             snapshot.layout,
-            self._anti_affinity_terms.version,
-            self._attached.revision,
+            *(node_filter.revision for node_filter in self._changing),
         )
         if now != self._version or len(self._by_shape) >= _SHAPES:
             self._by_shape, self._version = {}, now
@@ -405,10 +351,12 @@ class Chain:
             filters = self._by_shape[id(shape)] = _ShapeFilters(shape, static, self.resources.fits_at(shape))
         return filters
 
-    def _neighbours_for(self, shape: Shape) -> tuple[_NodeFilter, ...]:
+    def _neighbours_for(self, shape: Shape) -> tuple[NodeFilter, ...]:
         filters = self._filters_for(shape)
         if filters.neighbours is None:
-            filters.neighbours = tuple(self._neighbour_filters(shape))
+            filters.neighbours = tuple(
+                node_filter for node_filter in self._dynamic if node_filter.concerns(shape)
+            )
         return filters.neighbours
 
     def _suitable(self, shape: Shape) -> Bools:
@@ -416,28 +364,6 @@ class Chain:
         for node_filter in self._static:
             suiting &= node_filter.mask(shape)
         return suiting
-
-    def _neighbour_filters(self, shape: Shape) -> Iterator[_NodeFilter]:
-        if shape.ports:
-            yield self._ports
-        if shape.disks:
-            yield self._disks
-        if shape.exclusive_claims:
-            yield self._claims
-        if shape.delayed:
-            yield self.volume_binding
-        if shape.attachments and self.attach_limits.concerns(shape):
-            yield self.attach_limits
-        if shape.spread:
-            yield self.spread
-        if shape.pod_affinity:
-            yield self.pod_affinity
-        if shape.pod_anti_affinity:
-            yield self._pod_anti_affinity
-        if self._anti_affinity_terms.matches(shape):
-            yield self._existing
-        if self.devices.concerns(shape):
-            yield self.devices
 
 
 def node_constraints(shape: Shape) -> tuple[object, ...]:
@@ -448,16 +374,3 @@ def node_constraints(shape: Shape) -> tuple[object, ...]:
     devices = tuple(need.nodes for need in shape.devices if not need.requests)
     claims = (bool(shape.refused), devices, *volumes)
     return shape.node_name, shape.tolerations, affinity, claims, shape.features, labels
-
-
-def _claims(shape: Shape) -> bool:
-    """Return whether devices decide about the nodes of a shape."""
-    return bool(shape.devices or shape.extended.resources)
-
-
-def _with_pins(selector: Selector | None, shapes: Sequence[Shape]) -> Iterable[Shape]:
-    """Return the shapes that a selector may match, judged by one label that it names."""
-    marks = required_labels(selector)
-    if marks is None:
-        return shapes
-    return [shape for shape in shapes if any(mark in shape.labels for mark in marks)]

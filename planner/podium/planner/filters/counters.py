@@ -10,7 +10,7 @@ again. A plan removes thousands of pods and puts them back, and mostly no counte
 import itertools
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -75,6 +75,14 @@ def required_labels(selector: Selector | None) -> list[tuple[str, str]] | None:
         if operator == "In":
             return [(key, value) for value in values]
     return None
+
+
+def with_pins(selector: Selector | None, shapes: Sequence[Shape]) -> Iterable[Shape]:
+    """Return the shapes that a selector may match, judged by one label that it names."""
+    marks = required_labels(selector)
+    if marks is None:
+        return shapes
+    return [shape for shape in shapes if any(mark in shape.labels for mark in marks)]
 
 
 class DomainCounters(ABC, Generic[Key]):

@@ -55,6 +55,7 @@ from podium.planner.devices.plannedclaims import (
 from podium.planner.devices.requests import Demand
 from podium.planner.devices.search import SearchLimits
 from podium.planner.devices.usage import DeviceUsage
+from podium.planner.filters.nodefilter import NodeFilter
 from podium.planner.filters.nodes import StaticFilter
 from podium.planner.filters.terms import any_term, unmet_terms
 from podium.planner.shapes import Shape
@@ -136,11 +137,12 @@ class _NodeAnswers:
         return _with_claim_names(self._reasons[number], needs)
 
 
-class DevicesFilter:
+class DevicesFilter(NodeFilter):
     """The nodes with free devices for the claims of a pod that have none yet."""
 
     def __init__(self, snapshot: Snapshot, *, freed_by_pods: bool) -> None:
         self.allocated = AllocatedClaimsFilter(snapshot)
+        self.static = (self.allocated,)
         self._snapshot = snapshot
         self._known = snapshot.devices
         self._known.freed_by_pods = freed_by_pods
@@ -228,11 +230,21 @@ class DevicesFilter:
                 points[group[rows]] += self._fresh(node_needs, asked).points[asked]
         return points * BEST_ALTERNATIVES // max(int(points.max(initial=0)), 1) * ALTERNATIVES_WEIGHT
 
-    def possible(self, shape: Shape) -> Bools:
+    def refused(self, shape: Shape, rows: Bools) -> dict[str, Bools]:
+        """Return the rows by reason."""
+        return {reason: rows & short for reason, short in self.short(shape).items()}
+
+    def lost(self, shape: Shape, row: int) -> str | None:
+        """Return why a node row cannot use the devices of the pod's claims."""
+        return self.allocated.reason(shape, row)
+
+    def possible(self, shape: Shape) -> Bools | None:
         """Return the node rows that pass if no other pod has devices, and those that pass now.
 
         With more free devices a request for all of them may fail, and the next alternative is not tried.
         """
+        if not (shape.devices or shape.extended.resources):
+            return None
         passes = self.allocated.mask(shape).copy()
         needs = tuple(need for need in shape.devices if need.requests)
         for node_needs, rows in self._groups(shape, needs):

@@ -7,7 +7,7 @@ The removal of pods can only free such things, and preemption may free them.
 Source: NodePorts and VolumeRestrictions of kube-scheduler 1.36 and 1.37.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 from typing import ClassVar, NamedTuple
 
@@ -16,6 +16,7 @@ import numpy as np
 from podium.planner.arrays import Bools
 from podium.planner.filters.counter import DomainCounter, node_rows
 from podium.planner.filters.counters import PerShape, TermCounters
+from podium.planner.filters.nodefilter import NodeFilter
 from podium.planner.shapes import HostPort, Shape
 from podium.planner.snapshot import Snapshot
 from podium.planner.volumes.claims import Disk, same_disk
@@ -41,15 +42,20 @@ class ExclusiveCounters(TermCounters[Thing]):
         super().__init__(snapshot, keys=_things, domains=lambda _: node, marks=lambda thing: [_mark(thing)])
 
 
-class ExclusiveUseFilter(ABC):
+class ExclusiveUseFilter(NodeFilter):
     """The nodes where no pod uses a thing that a pod of the shape would use alone."""
 
     REASON: ClassVar[str]
 
     def __init__(self, taken: ExclusiveCounters) -> None:
+        self.counters = (taken,)
         self._snapshot = taken.snapshot
         self._taken = taken
         self._plans = PerShape(taken, self._conflicts)
+
+    def concerns(self, shape: Shape) -> bool:
+        """Return whether a pod of a shape would use something alone."""
+        return bool(self._wanted(shape))
 
     def mask(self, shape: Shape) -> Bools:
         """Return the node rows that pass for a shape."""

@@ -14,7 +14,7 @@ from podium.api.core import Namespace
 from podium.planner.arrays import Int32s, Rows
 from podium.planner.filters.counter import ShapeIntegers
 from podium.planner.filters.counters import MarkIndex, required_labels
-from podium.planner.filters.podaffinity import labels_of
+from podium.planner.filters.terms import labels_of
 from podium.planner.shapes import PodTerm, Shape
 from podium.planner.snapshot import Snapshot
 

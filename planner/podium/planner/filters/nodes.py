@@ -7,7 +7,7 @@ these refusals. Semantics and texts are those of kube-scheduler 1.36 and 1.37. T
 and Gt in tolerations). node_filters has its order.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, ClassVar, Generic, TypeVar
@@ -20,6 +20,7 @@ from podium.api.schedulable import Taint
 from podium.api.selectors import NodeRequirement, Requirement
 from podium.api.volumereach import Alternatives
 from podium.planner.arrays import Bools
+from podium.planner.filters.nodefilter import NodeFilter
 from podium.planner.filters.terms import (
     MOST_BYTES,
     MOST_WORDED,
@@ -75,16 +76,15 @@ class NodeCache(Generic[T]):
         return answer
 
 
-class StaticFilter(ABC):
+class StaticFilter(NodeFilter):
     """A filter on one snapshot: a mask kept by the part it reads, and one text for every refused node."""
 
     REASON: ClassVar[str]
     # The fields of a shape that the answer depends on.
     READS: ClassVar[tuple[str, ...]] = ()
-    # Whether a refused node keeps pods out. Otherwise it lacks what the pod requires.
-    KEEPS_OUT: ClassVar[bool] = False
 
     def __init__(self, snapshot: Snapshot) -> None:
+        self.static = (self,)
         self._snapshot = snapshot
         self._kept = NodeCache[Bools](snapshot)
 
@@ -309,6 +309,10 @@ class VolumeZoneFilter(StaticFilter):
         # A node without such labels passes too. That is no advice.
         zones = tuple(tuple(term for term in terms if _has_values(term)) for terms in shape.zones)
         return _unreached(self._snapshot, nodes, zones)
+
+    def lost(self, shape: Shape, row: int) -> str | None:
+        """Return why a node is not in the zones of the pod's volumes."""
+        return self.reason(shape, row)
 
     def _feasible(self, shape: Shape) -> Bools:
         return all_terms(self._snapshot, shape.zones)

@@ -15,8 +15,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from podium.api.core import Namespace
-from podium.api.selectors import Labels
 from podium.planner.arrays import Bools
+from podium.planner.deadline import NEVER, Deadline
 from podium.planner.filters.counter import DomainCounter, topology
 from podium.planner.filters.counters import (
     CountQuery,
@@ -26,8 +26,12 @@ from podium.planner.filters.counters import (
     SelectorCounters,
     TermCounters,
     required_labels,
+    with_pins,
 )
+from podium.planner.filters.existingterms import ExistingTerms
+from podium.planner.filters.nodefilter import NodeFilter
 from podium.planner.filters.nominated import NO_PODS, NominatedPods
+from podium.planner.filters.terms import labels_of
 from podium.planner.shapes import PodTerm, Shape
 from podium.planner.snapshot import Snapshot
 
@@ -56,10 +60,11 @@ class _AffinityCounters(NamedTuple):
         )
 
 
-class PodAffinityFilter:
+class PodAffinityFilter(NodeFilter):
     """The affinity terms of the pod to place."""
 
     def __init__(self, asked: SelectorCounters, namespaces: Namespaces, nominated: NominatedPods) -> None:
+        self.counters = (asked,)
         self._snapshot = asked.snapshot
         self._asked = asked
         self._namespaces = namespaces
@@ -87,6 +92,24 @@ class PodAffinityFilter:
                 if domain < 0 or not (is_first_match or counter.counts.get(domain, 0) > fewer.get(domain, 0)):
                     return "node(s) didn't match pod affinity rules"
         return None
+
+    def concerns(self, shape: Shape) -> bool:
+        """Return whether a shape has required affinity."""
+        return bool(shape.pod_affinity)
+
+    def regardless_of(
+        self, shape: Shape, others: Sequence[Shape], deadline: Deadline = NEVER
+    ) -> tuple[Bools, Bools]:
+        """Return the answers of `mask` if no term selects another pod; if one does, nothing is sure."""
+        deadline.enforce()
+        mask = self.mask(shape)
+        for term in shape.pod_affinity:
+            for other in with_pins(term.selector, others):
+                deadline.enforce()
+                around = labels_of(self._namespaces.get(other.namespace))
+                if term.matches(other.namespace, around, dict(other.labels)):
+                    return np.zeros_like(mask), np.zeros_like(mask)
+        return mask, ~mask
 
     def is_first_match(self, shape: Shape) -> bool:
         """Return whether a pod of a shape would be the first match of its own required affinity."""
@@ -119,7 +142,7 @@ class PodAffinityFilter:
         return _AffinityCounters(pods, domains, all(selection.match(shape) for selection in pods))
 
 
-class _AntiAffinityFilter:
+class _AntiAffinityFilter(NodeFilter):
     """Anti-affinity terms by the counters of the pods that they concern."""
 
     REASON: ClassVar[str]
@@ -131,6 +154,7 @@ class _AntiAffinityFilter:
         excluded: Callable[[Shape], list[TopologyCounter]],
     ) -> None:
         """`excluded` returns the domains from which pods exclude a shape."""
+        self.counters = (counters,)
         self._snapshot = counters.snapshot
         self._namespaces = namespaces
         self._plans = PerShape(counters, excluded)
@@ -171,6 +195,10 @@ class PodAntiAffinityFilter(_AntiAffinityFilter):
         super().__init__(asked, namespaces, self._avoided)
         self._asked = asked
 
+    def concerns(self, shape: Shape) -> bool:
+        """Return whether a shape has terms of anti-affinity."""
+        return bool(shape.pod_anti_affinity)
+
     def _avoided(self, shape: Shape) -> list[TopologyCounter]:
         return [
             TopologyCounter(
@@ -183,25 +211,35 @@ class PodAntiAffinityFilter(_AntiAffinityFilter):
 
 
 class ExistingAntiAffinityFilter(_AntiAffinityFilter):
-    """The anti-affinity terms of the pods that run already; `counters` count the pods that bring them."""
+    """The anti-affinity `terms` of the pods that run already, and of those that are about to be placed."""
 
     REASON = "node(s) didn't satisfy existing pods anti-affinity rules"
 
     def __init__(self, snapshot: Snapshot, namespaces: Namespaces) -> None:
-        self.counters: TermCounters[PodTerm] = TermCounters(
+        self._running: TermCounters[PodTerm] = TermCounters(
             snapshot,
             keys=lambda shape: dict.fromkeys(shape.pod_anti_affinity),
             domains=lambda term: topology(snapshot, term.topology_key),
             marks=lambda term: required_labels(term.selector),
         )
-        super().__init__(self.counters, namespaces, self._against)
+        super().__init__(self._running, namespaces, self._against)
+        self.terms = ExistingTerms(snapshot, namespaces, lambda shape: shape.pod_anti_affinity)
+
+    @property
+    def revision(self) -> int:  # type: ignore[override]  # it changes with the terms
+        """Grows when the terms of other pods change."""
+        return self.terms.version
+
+    def concerns(self, shape: Shape) -> bool:
+        """Return whether a term of another pod matches the shape."""
+        return self.terms.matches(shape)
 
     def _against(self, shape: Shape) -> list[TopologyCounter]:
         """Return the terms of running pods that match a shape; an unknown namespace has no labels here."""
         labels, around = dict(shape.labels), labels_of(self._namespaces.get(shape.namespace))
         return [
             TopologyCounter(term.topology_key, counter)
-            for term, counter in self.counters.candidates(shape.labels)
+            for term, counter in self._running.candidates(shape.labels)
             if term.matches(shape.namespace, around, labels)
         ]
 
@@ -215,11 +253,6 @@ def selected_pods(term: PodTerm, namespaces: Namespaces) -> PodSelection:
         return PodSelection(None, term.selector)
     chosen = {name for name, namespace in namespaces.items() if selector.matches(labels_of(namespace))}
     return PodSelection(term.namespaces | chosen, term.selector)
-
-
-def labels_of(namespace: Namespace | None) -> Labels:
-    """Return the labels of a namespace; an unknown namespace has none."""
-    return (namespace.metadata.labels if namespace is not None else None) or {}
 
 
 def topology_counter(asked: SelectorCounters, pods: tuple[PodSelection, ...], key: str) -> DomainCounter:

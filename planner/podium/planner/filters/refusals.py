@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 from podium.planner.shapes import Shape
-from podium.text import count
 
 
 class Unmet(NamedTuple):
@@ -23,28 +22,19 @@ class Refusals(NamedTuple):
 
     Each node is refused by one filter, and counts for each reason of that filter. Reasons that no preemption
     changes come first. `pod` is why a pod of the `shape` was refused before any node was checked, empty if it
-    was not. `claims` are the delayed claims that refuse nodes, each with their number, whatever other filters
-    say. `domains` begins the sentence of a group with a topology constraint, whose nodes are those of one
-    domain, and `members` says how many members have room. `unmet` is known for a refusal that is reported.
+    was not. `remark` is a sentence that explains reasons, such as which claim finds no volume. `domains`
+    begins the sentence of a group with a topology constraint, whose nodes are those of one domain, and
+    `members` says how many members have room. `unmet` is known for a refusal that is reported.
     """
 
     nodes: int
     reasons: tuple[tuple[str, int, tuple[str, ...]], ...]
     shape: Shape
     pod: str = ""
-    claims: tuple[tuple[str, int], ...] = ()
+    remark: str = ""
     domains: str = ""
     members: str = ""
     unmet: Unmet = Unmet()
-
-    @property
-    def about_claims(self) -> str:
-        """A sentence that names the claims without a volume, empty if there are none."""
-        if not self.claims:
-            return ""
-        (first, nodes), *others = sorted(self.claims, key=lambda pair: -pair[1])
-        more = f", and {count(len(others), 'other claim')} on some" if others else ""
-        return f"Claim {first} finds no volume on {count(nodes, 'node')}{more}."
 
     @property
     def sentence(self) -> str:

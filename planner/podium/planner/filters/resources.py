@@ -13,12 +13,13 @@ import numpy as np
 
 from podium.api.podrequests import PODS
 from podium.planner.arrays import MOST_RESOURCES, Bools, Int64s, Rows
+from podium.planner.filters.nodefilter import NodeFilter
 from podium.planner.shapes import Shape
 from podium.planner.snapshot import Snapshot
 from podium.text import some
 
 
-class ResourcesFilter:
+class ResourcesFilter(NodeFilter):
     """The filter on one snapshot; it caches nothing, because every placement changes its answers."""
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -35,7 +36,7 @@ class ResourcesFilter:
             fits &= allocatable[at] - used[at] >= amount
         return fits
 
-    def resolvable(self, shape: Shape) -> Bools:
+    def possible(self, shape: Shape) -> Bools:
         """Return the node rows that are large enough when empty; on others no preemption helps."""
         resource, allocatable, _ = self._room()
         large = self._snapshot.alive.copy()
@@ -48,8 +49,8 @@ class ResourcesFilter:
             large &= allocatable[at] >= amount
         return large
 
-    def resolvable_at(self, shape: Shape, row: int) -> bool:
-        """Return whether one node row is in `resolvable`."""
+    def possible_at(self, shape: Shape, row: int) -> bool:
+        """Return whether one node row is in `possible`."""
         resource, allocatable, _ = self._room()
         return all(
             name == PODS or (name in resource and allocatable[resource[name]].item(row) >= amount)
@@ -62,7 +63,7 @@ class ResourcesFilter:
         At most NAMED requests are looked at.
         """
         resource, allocatable, _ = self._room()
-        if (nodes & self.resolvable(shape)).any():
+        if not nodes.any() or (nodes & self.possible(shape)).any():
             return ""
         asked = [(name, amount) for name, amount in shape.requests if name != PODS][:NAMED]
         most = {
@@ -114,20 +115,19 @@ class ResourcesFilter:
             spare = np.minimum(spare, (allocatable[at][rows] - used[at][rows]) // amount)
         return spare
 
-    def short(self, shape: Shape) -> dict[str, Bools]:
-        """Return the node rows that are short of each resource, by kube-scheduler's words for it.
+    def refused(self, shape: Shape, rows: Bools) -> dict[str, Bools]:
+        """Return the rows that are short of each resource, by kube-scheduler's words for it.
 
         Of the resources that no node offers the first NAMED have words of their own, the others one text.
         """
         resource, allocatable, used = self._room()
-        rows = {
-            _words(name): allocatable[resource[name]] - used[resource[name]] < amount
+        short = {
+            _words(name): rows & (allocatable[resource[name]] - used[resource[name]] < amount)
             for name, amount in shape.requests
             if name in resource
         }
-        everywhere = np.ones(len(self._snapshot.alive), np.bool_)
         named, others = self._nowhere(shape)
-        return {**rows, **dict.fromkeys([*named, *others], everywhere)}
+        return {**short, **dict.fromkeys([*named, *others], rows)}
 
     def reasons(self, shape: Shape, row: int) -> tuple[str, ...]:
         """Return the resources a node row lacks for a shape, in kube-scheduler's words; empty if it fits."""

@@ -12,15 +12,23 @@ kube-scheduler's own reason. Preemption may resolve only a refusal by the first 
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from podium.api.selectors import NodeRequirement, Requirement
 from podium.planner.arrays import Bools, Int32s
+from podium.planner.deadline import NEVER, Deadline
 from podium.planner.filters.counter import DomainCounter, Domains
-from podium.planner.filters.counters import CountQuery, PerShape, PodSelection, SelectorCounters
+from podium.planner.filters.counters import (
+    CountQuery,
+    PerShape,
+    PodSelection,
+    SelectorCounters,
+    with_pins,
+)
+from podium.planner.filters.nodefilter import NodeFilter
 from podium.planner.filters.nodes import (
     NodeAffinityFilter,
     NodeCache,
@@ -155,10 +163,11 @@ class SpreadLimit(NamedTuple):
         return self.spare + self.counter.least(self.min_domains, less)
 
 
-class TopologySpreadFilter:
+class TopologySpreadFilter(NodeFilter):
     """The skew of every constraint."""
 
     def __init__(self, asked: SelectorCounters, counters: SpreadCounters, nominated: NominatedPods) -> None:
+        self.counters = (asked,)
         self._snapshot = asked.snapshot
         self._counters = counters
         self._plans = PerShape(asked, self._limits)
@@ -176,6 +185,24 @@ class TopologySpreadFilter:
             for less in self.runs(limit):
                 even &= ~labelled | (limit.counter.by_domain_without(less).take(column) <= limit.most(less))
         return even
+
+    def concerns(self, shape: Shape) -> bool:
+        """Return whether a shape has hard constraints."""
+        return bool(shape.spread)
+
+    def regardless_of(
+        self, shape: Shape, others: Sequence[Shape], deadline: Deadline = NEVER
+    ) -> tuple[Bools, Bools]:
+        """Return the answers of `mask` if none of the other pods counts; if one does, nothing is sure."""
+        deadline.enforce()
+        mask = self.mask(shape)
+        beside = [other for other in others if other.namespace == shape.namespace]
+        for constraint in shape.spread:
+            for other in with_pins(constraint.selector, beside):
+                deadline.enforce()
+                if constraint.selector is not None and constraint.selector.matches(dict(other.labels)):
+                    return np.zeros_like(mask), np.zeros_like(mask)
+        return mask, ~mask
 
     def reason(self, shape: Shape, row: int) -> str | None:
         """Return kube-scheduler's reason against a node row, or None."""

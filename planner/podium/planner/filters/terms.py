@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from podium.api.selectors import NodeRequirement, Requirement
+from podium.api.core import Namespace
+from podium.api.selectors import Labels, NodeRequirement, Requirement
 from podium.planner.arrays import Bools, Int32s
 from podium.planner.snapshot import Snapshot
 from podium.text import SHOWN, count, cut, some
@@ -184,3 +185,8 @@ def _rows_of_name(snapshot: Snapshot, requirement: Requirement) -> Bools:
     # The name is the only field there is.
     rows = with_names(snapshot, requirement.values)
     return rows if requirement.operator == "In" else ~rows
+
+
+def labels_of(namespace: Namespace | None) -> Labels:
+    """Return the labels of a namespace; an unknown namespace has none."""
+    return (namespace.metadata.labels if namespace is not None else None) or {}

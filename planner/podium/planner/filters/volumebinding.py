@@ -11,19 +11,20 @@ import numpy as np
 
 from podium.api.storage import SELECTED_NODE
 from podium.planner.arrays import Bools, Int32s, Int64s, Rows
+from podium.planner.filters.nodefilter import NodeFilter
 from podium.planner.filters.nodes import MissingVolumeFilter, VolumeNodeAffinityFilter
 from podium.planner.filters.terms import MOST_BYTES
 from podium.planner.shapes import Shape
 from podium.planner.snapshot import Snapshot
 from podium.planner.volumes.delayed import PodVolumes
 from podium.planner.volumes.ledger import VolumePlan
-from podium.text import cut, some
+from podium.text import count, cut, some
 
 # From this release on, kube-scheduler scores by capacity (StorageCapacityScoring).
 _SCORES_SINCE = 37
 
 
-class VolumeBindingFilter:
+class VolumeBindingFilter(NodeFilter):
     """The nodes where the volumes of bound claims are reachable, and delayed claims can get volumes."""
 
     def __init__(self, snapshot: Snapshot, *, sums: bool) -> None:
@@ -31,6 +32,7 @@ class VolumeBindingFilter:
         # The two that depend on nodes alone.
         self.affinity = VolumeNodeAffinityFilter(snapshot)
         self.missing = MissingVolumeFilter(snapshot)
+        self.static = (self.affinity, self.missing)
         self._snapshot = snapshot
         self._sums = sums
         self._plans: dict[int, VolumePlan] = {}
@@ -41,13 +43,29 @@ class VolumeBindingFilter:
         passes = self.affinity.mask(shape) & self.missing.mask(shape)
         return passes & self._find(shape).feasible if shape.delayed else passes
 
-    def short(self, shape: Shape) -> dict[str, Bools]:
+    def concerns(self, shape: Shape) -> bool:
+        """Return whether claims of the shape get volumes with a node, which assumed pods may have taken."""
+        return bool(shape.delayed)
+
+    def possible(self, shape: Shape) -> Bools | None:
+        """Return the node rows where delayed claims get volumes: no preemption frees any."""
+        return self.mask(shape) if shape.delayed else None
+
+    def possible_at(self, shape: Shape, row: int) -> bool:
+        """Return whether delayed claims get volumes on a node row."""
+        return not shape.delayed or self.reason(shape, row) is None
+
+    def lost(self, shape: Shape, row: int) -> str | None:
+        """Return why a node row cannot reach the volumes of the pod."""
+        return self.reason(shape, row)
+
+    def refused(self, shape: Shape, rows: Bools) -> dict[str, Bools]:
         """Return the refused node rows by reason, in kube-scheduler's order; a row may have several."""
         reached = self.affinity.mask(shape)
-        refused = {self.affinity.REASON: ~reached}
+        refused = {self.affinity.REASON: rows & ~reached}
         if shape.delayed:
-            refused.update(self._find(shape).refused_rows())
-        return {**refused, self.missing.REASON: reached & ~self.missing.mask(shape)}
+            refused.update((why, rows & unbound) for why, unbound in self._find(shape).refused_rows())
+        return {**refused, self.missing.REASON: rows & reached & ~self.missing.mask(shape)}
 
     def reasons(self, shape: Shape, row: int) -> tuple[str, ...]:
         """Return the reasons against a node row; empty if it passes."""
@@ -67,15 +85,18 @@ class VolumeBindingFilter:
             return np.zeros(len(rows), np.int64)
         return self._find(shape).scores()[rows]
 
-    def refusing_claims(self, shape: Shape) -> tuple[tuple[str, int], ...]:
-        """Return the names of the delayed claims that refuse nodes, each with the number of nodes."""
-        if not shape.delayed:
-            return ()
-        return tuple(
-            sorted((name, nodes) for (_, name), nodes in self._find(shape).refusing_claims().items())
+    def remark(self, shape: Shape) -> str:
+        """Return a sentence that names the claims without a volume, empty if there are none."""
+        claims = self._find(shape).refusing_claims().items() if shape.delayed else ()
+        if not claims:
+            return ""
+        (first, nodes), *others = sorted(
+            sorted((name, nodes) for (_, name), nodes in claims), key=lambda pair: -pair[1]
         )
+        more = f", and {count(len(others), 'other claim')} on some" if others else ""
+        return f"Claim {first} finds no volume on {count(nodes, 'node')}{more}."
 
-    def unmet(self, shape: Shape) -> str:
+    def unmet(self, shape: Shape, nodes: Bools) -> str:  # noqa: ARG002 - a claim names its node
         """Return the claims that keep the node selected for their volume, empty if there are none."""
         summed = self._sums and shape.in_group
         kept = {

@@ -98,7 +98,7 @@ class Obstacles(NamedTuple):
             pods = f"{count(self.refused, 'pod')} {'is' if self.refused == 1 else 'are'}"
             refused = f"{pods} not preempted: the API server refuses the deletion."
         trees = "Pods whose composite groups are unknown are not preempted." if self.unknown_trees else ""
-        return " ".join(filter(None, (self.refusals.about_claims, trees, refused)))
+        return " ".join(filter(None, (self.refusals.remark, trees, refused)))
 
     def message(self, example: str = "") -> str:
         """Return all that a reader learns of the refusal; `example` is a sentence on `elsewhere`."""

@@ -18,8 +18,9 @@ from podium.planner.deadline import Deadline
 from podium.planner.filters.chain import Chain
 from podium.planner.filters.counters import PodSelection, required_labels
 from podium.planner.filters.exclusive import conflict_on_node, used_claims
-from podium.planner.filters.podaffinity import labels_of, selected_pods
+from podium.planner.filters.podaffinity import selected_pods
 from podium.planner.filters.spread import SpreadLimit
+from podium.planner.filters.terms import labels_of
 from podium.planner.shapes import PodTerm, Shape
 
 

@@ -101,7 +101,7 @@ class TargetPlacer:
         reasons += [(_TAKEN.format(reason), rows & free) for reason, rows in refused]
         kind = "members" if target.needed == len(target.rows) and not target.running else "needed members"
         beside = self._placer.chain.refusals_of(refusals.shape, reasons)
-        return beside._replace(claims=refusals.claims).beside_members(number, target.needed, kind)
+        return beside._replace(remark=refusals.remark).beside_members(number, target.needed, kind)
 
     def _place_pods(
         self,

@@ -290,5 +290,5 @@ def test_terms_of_deleted_pods_are_not_kept() -> None:
         snapshot.apply(large, None)
     snapshot.apply(None, pod("small", labels={"a": "b"}))
     chain.feasible(snapshot.shapes[max(snapshot.shapes)])
-    assert not chain._anti_affinity_terms._shapes
+    assert not chain._existing.terms._shapes
     assert all(look.shape in snapshot.shapes.values() for look in chain._by_shape.values())

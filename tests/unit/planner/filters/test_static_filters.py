@@ -300,7 +300,7 @@ def test_preemption_cannot_help_where_the_node_is_too_small() -> None:
     resources = ResourcesFilter(snapshot)
 
     def resolvable(requests: Quantities) -> set[str | None]:
-        rows = resources.resolvable(shape(asks(requests), snapshot)).nonzero()[0]
+        rows = resources.possible(shape(asks(requests), snapshot)).nonzero()[0]
         return {snapshot.names[row] for row in rows.tolist()}
 
     assert resolvable({"cpu": "4"}) == {"n", "none"}
@@ -582,7 +582,7 @@ def test_resources_are_subtraction(
         assert reasons == {"Too many pods" if name == "pods" else name for name in short}
         assert bool(resources.mask(wanted_shape)[row]) == (not short)
         large = all(int(amount) <= int(room.get(name, 0)) for name, amount in wanted.items())
-        assert bool(resources.resolvable(wanted_shape)[row]) == large
+        assert bool(resources.possible(wanted_shape)[row]) == large
 
 
 @pytest.mark.parametrize("dtype", [np.bool_, np.int32])
