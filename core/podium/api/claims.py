@@ -95,6 +95,11 @@ def claims_of_pod(pod: Pod) -> list[PodClaim]:
     return claims
 
 
+def claim_names(pod: Pod) -> list[tuple[str, str]]:
+    """Return the claims of a pod by (namespace, name), in the order of its volumes."""
+    return [(pod.metadata.namespace or "", claim.name) for claim in claims_of_pod(pod)]
+
+
 CLAIM_READS: Reads = {
     ("v1", "PersistentVolumeClaim"): Read(Kind.CLAIM, PersistentVolumeClaim, "persistentvolumeclaims", same),
     ("v1", "PersistentVolume"): Read(Kind.VOLUME, PersistentVolume, "persistentvolumes", same),

@@ -35,7 +35,7 @@ Devices = ResourceClaim | ResourceClaimTemplate | DeviceClass | ResourceSlice
 Readable = (
     Core | Storage | Devices | PodGroup | CompositeGroup | Workload | KueueWorkload | ForeignGroup | PodOwner
 )
-Observer = Callable[[Readable | None, Readable | None], None]
+Observer = Callable[[Readable | None, Readable | None], object]
 # Receives the exception of an observer, and the object of the change.
 Failed = Callable[[Exception, Readable], None]
 

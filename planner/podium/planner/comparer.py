@@ -23,7 +23,6 @@ from podium.planner.engine import Engine
 from podium.planner.features import declared
 from podium.planner.overlay import PENDING, UNKNOWN_NODE
 from podium.planner.progress import start_of
-from podium.planner.volumes.claims import claims_of
 
 # Pods that are compared beside each node. Computing one pod's shape takes up to 0.1 ms, so a step of five
 # nodes stays below 10 ms. A cluster of 5,000 nodes and 100,000 pods takes 2,000 such steps.
@@ -165,12 +164,8 @@ def _of_shape(engine: Engine, pod: Schedulable, row: int) -> Iterator[str]:
     snapshot = engine.snapshot
     if snapshot.pods[row] is not pod and snapshot.pods[row] != pod:
         yield "another version of the object"
-    for name in claims_of(pod):
-        claim = engine.view.claims.get((pod.metadata.namespace or "", name))
-        volume = (claim.spec.volumeName if claim is not None and claim.spec is not None else None) or ""
-        stored = snapshot.volumes.claims.get((pod.metadata.namespace or "", name))
-        if stored != claim or snapshot.volumes.volumes.get(volume) != engine.view.volumes.get(volume):
-            yield f"another version of claim {name} or its volume"
+    for plugin in snapshot.plugins:
+        yield from plugin.differences(engine.view, pod)
     shape = snapshot.shape_of(pod)
     stored_shape = snapshot.shapes.get(snapshot.shape.item(row))
     if stored_shape is None or snapshot.visible(stored_shape) != shape:

@@ -22,6 +22,8 @@ from podium.errors import PodiumError
 from podium.groups.trees import flaw, root_key
 from podium.planner.deadline import NEVER, Deadline
 from podium.planner.devices.plannedclaims import ReservedClaim
+from podium.planner.plugins.volumes.ledger import BoundVolume
+from podium.planner.plugins.volumes.plugin import VolumesPlugin
 from podium.planner.preemption.choice import Chosen
 from podium.planner.preemption.deciding import Decider, DomainRoom
 from podium.planner.preemption.decision import Decision, PodKey
@@ -50,7 +52,6 @@ from podium.planner.preemption.units import Units
 from podium.planner.semantics import Semantics
 from podium.planner.settings import Settings
 from podium.planner.snapshot import Snapshot
-from podium.planner.volumes.ledger import BoundVolume
 from podium.text import count
 
 # Determines the pods to be placed for a pod, a group or a tree of groups, or why none can be.
@@ -317,7 +318,8 @@ class Engine(PlanningState):
         """Return what is written to volumes, and to claims for devices, before pods get these nodes."""
         snapshot, chain = self.snapshot, self.placer.chain
         rows = {snapshot.pod_row[pod]: snapshot.row[node] for pod, node in nodes.items()}
-        delayed = {row for row in rows if snapshot.shape_at(row).delayed}
+        volumes_plugin = snapshot.plugin(VolumesPlugin)
+        delayed = {row for row in rows if volumes_plugin.needs(snapshot.shape_at(row)).delayed}
         using = {row for row in rows if snapshot.devices.uses(row)}
         volumes: list[BoundVolume] = []
         devices: list[ReservedClaim] = []
@@ -326,7 +328,7 @@ class Engine(PlanningState):
         with self._trying():
             for row, node in rows.items():
                 snapshot.assume(row, node)
-                plan = chain.volume_binding.plan(row) if row in delayed else None
+                plan = volumes_plugin.plan(row) if row in delayed else None
                 volumes += plan.bound if plan is not None else ()
                 reserved = (chain.devices.reservations(row) if row in using else None) or ()
                 devices += [claim for claim in reserved if isinstance(claim, ReservedClaim)]

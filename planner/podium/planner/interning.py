@@ -15,8 +15,7 @@ from itertools import chain
 from podium.api.schedulable import Schedulable
 from podium.api.selectors import Labels, Selector
 from podium.planner.devices.index import DeviceIndex
-from podium.planner.shapes import Shape, fingerprint, shape_of
-from podium.planner.volumes.index import Volumes
+from podium.planner.shapes import NeedSource, Shape, fingerprint, shape_of
 
 # Replaces any value that no selector names; no label and no selector can have it.
 OTHER = "\0"
@@ -168,7 +167,7 @@ class ShapeInterner:
     def __init__(
         self,
         minor: int,
-        volumes: Volumes,
+        plugins: Sequence[NeedSource],
         devices: DeviceIndex,
         came: Callable[[int, Shape], None],
         gone: Callable[[int, Shape], None],
@@ -178,10 +177,8 @@ class ShapeInterner:
         self.shapes: dict[int, Shape] = {}
         # The shapes with a value that cannot be read.
         self.unusable: set[int] = set()
-        # The shapes with delayed claims.
-        self.delayed: set[int] = set()
         self._minor = minor
-        self._volumes = volumes
+        self._plugins = plugins
         self._devices = devices
         self._came = came
         self._gone = gone
@@ -194,10 +191,10 @@ class ShapeInterner:
     def acquire(self, pod: Schedulable) -> int:
         """Return the id of a pod's shape, and count one pod more with it; `release` undoes this."""
         labels = self.labels.visible(pod.metadata.labels or {})
-        mark = fingerprint(pod, labels, self._devices.class_revision)
+        mark = fingerprint(pod, labels, self._plugins, self._devices.class_revision)
         shape_id = self._seen.get(mark) if mark is not None else None
         if shape_id is None:
-            shape = shape_of(pod, self._volumes, self._minor, self._devices)
+            shape = shape_of(pod, self._plugins, self._minor, self._devices)
             shape_id = self._intern(shape._replace(labels=labels))
             if mark is not None:
                 marks = self._seen_of[shape_id]
@@ -228,7 +225,6 @@ class ShapeInterner:
         self.labels.release(selectors_of(shape))
         del self._ids[shape]
         self.unusable.discard(shape_id)
-        self.delayed.discard(shape_id)
         del self._pods[shape_id]
         self._gone(shape_id, shape)
 
@@ -241,8 +237,6 @@ class ShapeInterner:
             self.labels.hold(selectors_of(shape))
             if shape.unusable:
                 self.unusable.add(shape_id)
-            if shape.delayed:
-                self.delayed.add(shape_id)
             self._pods[shape_id] = 0
             self._seen_of[shape_id] = []
             self._came(shape_id, shape)

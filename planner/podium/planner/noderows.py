@@ -12,12 +12,13 @@ from podium.api.podrequests import UnusableQuantity, allocatable
 from podium.api.schedulable import SchedulableNode
 from podium.planner.arrays import Bools, Columns, LayoutChange, Needs, by_id, grown
 from podium.planner.devices.index import DeviceIndex
+from podium.planner.framework import Plugin
+from podium.planner.indexes import Unread
 from podium.planner.interning import ShapeInterner
 from podium.planner.overlay import (
     Overlay,
 )
 from podium.planner.shapes import Shape
-from podium.planner.volumes.index import Unread, Volumes
 
 # The fewest rows of nodes, and of pods, for which arrays have a place.
 FEWEST_ROWS = 16
@@ -41,10 +42,11 @@ class NodeRows(Overlay):
         self.objects: list[SchedulableNode | None] = []
         self.row: dict[str, int] = {}
         self.unschedulable: Bools = np.zeros(0, np.bool_)
-        self.volumes = Volumes(unread)
+        self.unread = unread
+        self.plugins: list[Plugin] = []
         self.devices = DeviceIndex(unread)
         self.minor = minor
-        self._interner = ShapeInterner(minor, self.volumes, self.devices, self._shape_came, self._shape_went)
+        self._interner = ShapeInterner(minor, self.plugins, self.devices, self._shape_came, self._shape_went)
         self._free_nodes: list[int] = []
         # The extended resources that pods request and classes provide.
         self._backed: set[str] = set()
@@ -143,12 +145,16 @@ class NodeRows(Overlay):
         """Count what pods of a new shape request."""
         change = self._sums.count_requests(shape.requests, 1)
         self._needs[shape_id] = self._needs_of(shape)
+        for plugin in self.plugins:
+            plugin.shape_came(shape_id, shape)
         # Otherwise the shape is the only one that requests a resource with new arrays, and has no pod yet.
         if change.went:
             self._lay_out(change)
 
     def _shape_went(self, shape_id: int, shape: Shape) -> None:
         del self._needs[shape_id]
+        for plugin in self.plugins:
+            plugin.shape_went(shape_id)
         change = self._sums.count_requests(shape.requests, -1)
         if change.came:
             self._lay_out(change)
@@ -174,6 +180,6 @@ class NodeRows(Overlay):
         for callback in self._node_changed:
             callback(row)
 
-    def _report_drivers(self) -> None:
-        """Report that nodes may have other drivers than before."""
+    def report_nodes(self) -> None:
+        """Report that nodes may suit other pods than before, though no node has changed itself."""
         self.node_revision += 1

@@ -13,7 +13,7 @@ answer, whatever the order in which nodes and pods were read. With `ties` each p
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -21,8 +21,8 @@ from podium.api.core import Namespace
 from podium.planner.arrays import Bools, Int64s, Rows
 from podium.planner.deadline import NEVER, Deadline
 from podium.planner.filters.chain import Chain, node_constraints
-from podium.planner.filters.counters import DomainCounters
 from podium.planner.filters.existingterms import ExistingTerms
+from podium.planner.framework import PodCounters
 from podium.planner.podscores import PodScores
 from podium.planner.rejections import Rejections
 from podium.planner.scores import MAX, UPSTREAM, Scores, Strategy, Ties, Weights
@@ -89,7 +89,7 @@ class Placer:
         )
 
     @property
-    def counters(self) -> tuple[DomainCounters[Any], ...]:
+    def counters(self) -> tuple[PodCounters, ...]:
         """All counters of filters and scores."""
         return (*self.chain.counters, self.pod_scores.counters)
 
@@ -287,7 +287,7 @@ class _NodeChoice:
         self._shape = shape
         self._resources_only = placer.chain.resources_only(shape)
         self._pod_preferences = placer.has_preferences(shape)
-        self._device_preferences = placer.chain.devices.has_preferences(shape)
+        self._scoring = placer.chain.scoring(shape)
         # Whether nothing but the room of each node decides, so that one placement changes one node.
         self.by_room_only = self._resources_only and not self._pod_preferences and not room.has_preferences
 
@@ -314,10 +314,8 @@ class _NodeChoice:
             score += self._placer.scores.preferences(self._shape, rows)
         if self._pod_preferences:
             score += self._placer.pod_scores.total(self._shape, rows)
-        if self._device_preferences:
-            score += self._placer.chain.devices.scores(self._shape, rows)
-        if self._shape.delayed:
-            score += self._placer.chain.volume_binding.scores(self._shape, rows)
+        for node_filter in self._scoring:
+            score += node_filter.scores(self._shape, rows)
         best: int = rows.item(self._best_place(score, rows, pod_row))
         return best
 

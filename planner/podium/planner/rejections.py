@@ -92,4 +92,4 @@ class Rejections:
 
 def _requirements_hash(shape: Shape) -> int:
     """Return a hash of a pod's requirements: a pod may be a megabyte, and is gone by then."""
-    return hash((shape.namespace, shape.requests, bool(shape.delayed), *node_constraints(shape)))
+    return hash((shape.namespace, shape.requests, *node_constraints(shape)))

@@ -33,6 +33,7 @@ from podium.groups.trees import group_at, members_below
 from podium.planner.devices.extended import ExtendedClaim
 from podium.planner.devices.plannedclaims import ReservedClaim
 from podium.planner.engine import Engine
+from podium.planner.plugins.volumes.bindables import bound_pair
 from podium.planner.preemption.outcome import (
     HarmLevel,
     ObjectNamer,
@@ -43,7 +44,6 @@ from podium.planner.preemption.outcome import (
     WorkloadPlan,
     full_name,
 )
-from podium.planner.volumes.bindables import bound_pair
 
 # From the best to the worst: a sum has the worst outcome of its plans.
 OUTCOMES = (

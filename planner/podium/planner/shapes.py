@@ -9,15 +9,14 @@ on its node, but is not placed. Defaults that an API server fills in are filled 
 come from files.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple, TypeVar
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from podium.api import schedulable as api
-from podium.api.membership import membership
 from podium.api.podrequests import LATEST, UnusableQuantity, pod_requests, resized
-from podium.api.schedulable import Schedulable, Taint, Volume
+from podium.api.schedulable import Schedulable, Taint
 from podium.api.selectors import (
     Labels,
     NodeRequirement,
@@ -27,20 +26,9 @@ from podium.api.selectors import (
     node_terms,
     selector_of,
 )
-from podium.api.volumereach import Alternatives
 from podium.planner.devices.index import DeviceIndex
 from podium.planner.devices.needs import ClaimNeed, ExtendedNeeds
 from podium.planner.features import required as required_features
-from podium.planner.volumes.attachments import (
-    Attachment,
-    RequiredDriver,
-    attachments_of,
-    required_drivers,
-)
-from podium.planner.volumes.bindables import DelayedClaim
-from podium.planner.volumes.claims import Disk, claims_refusal, disks_of, exclusive_claims
-from podium.planner.volumes.index import Volumes
-from podium.planner.volumes.reach import Reach, reach
 
 T = TypeVar("T")
 # JSON has integers of any size, where MessagePack has 64 bits; both take the same time.
@@ -97,6 +85,55 @@ class SpreadConstraint(NamedTuple):
     honor_taints: bool = False
 
 
+class Need(Protocol):
+    """What a pod needs of one plugin: a value that is equal for the copies of a pod."""
+
+    @property
+    def refused(self) -> str:
+        """Why no node can take the pod, in kube-scheduler's words; empty if one can."""
+
+    @property
+    def node_constraints(self) -> Hashable:
+        """The part that decides which nodes suit the pod, apart from other pods."""
+
+    @property
+    def alike(self) -> "Need":
+        """The need without what differs between copies, such as the names of claims."""
+
+    @property
+    def restricts(self) -> bool:
+        """Whether it may restrict the nodes of the pod."""
+
+    @property
+    def weight(self) -> int:
+        """The number of parts, an estimate of the memory that they take."""
+
+    @property
+    def attaches(self) -> bool:
+        """Whether nodes limit what it takes, beside their resources."""
+
+    @property
+    def exclusive_claims(self) -> Collection[tuple[str, str]]:
+        """The claims, by (namespace, name), that may have one pod only."""
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether the pod would use something alone."""
+
+    def excludes(self, other: "Need", *, on_node: bool) -> bool:
+        """Return whether two pods cannot use what they need, on one node or anywhere in the cluster."""
+
+
+class NeedSource(Protocol):
+    """A plugin, as far as the shape of a pod depends on it."""
+
+    def pre_filter(self, pod: Schedulable, minor: int, missing: dict[str, None]) -> Need:
+        """Return what a pod needs of the plugin."""
+
+    def fingerprint(self, pod: Schedulable) -> object:
+        """Return a value for JSON that is equal for pods with equal needs; None if none is cheap."""
+
+
 class Shape(NamedTuple):
     """Everything that decides where a pod may go; equal for the copies of a pod.
 
@@ -107,13 +144,8 @@ class Shape(NamedTuple):
     must declare (see `features`). `preferred_pods` have a negative weight if the pods are to be avoided.
     `node_name` is set by a caller that plans for a pod that names a node it is not on yet.
 
-    `refused` says why the pod's claims keep it from every node, empty if they do not. `volumes` and `zones`
-    hold alternatives for every bound volume, and each volume's must be met; `volume_missing` says that one
-    does not exist. The `delayed` claims get a volume when the pod gets a node; `in_group` says that the pod
-    has such claims and is a member of a group. No other pod may use the `exclusive_claims` and, on the same
-    node, the `disks`. The `attachments` count towards limits of nodes. A node must have those of the
-    `required_drivers` whose CSIDriver says so. A class provides the `extended` resources where no device
-    plugin does.
+    `refused` says why no node can take the pod, empty if one can. `needs` are those of the plugins, by place.
+    A class provides the `extended` resources where no device plugin does.
     """
 
     namespace: str = ""
@@ -132,15 +164,7 @@ class Shape(NamedTuple):
     spread: tuple[SpreadConstraint, ...] = ()
     soft_spread: tuple[SpreadConstraint, ...] = ()
     refused: str = ""
-    volumes: tuple[Alternatives, ...] = ()
-    zones: tuple[Alternatives, ...] = ()
-    volume_missing: bool = False
-    delayed: tuple[DelayedClaim, ...] = ()
-    in_group: bool = False
-    exclusive_claims: tuple[str, ...] = ()
-    disks: tuple[Disk, ...] = ()
-    attachments: tuple[Attachment, ...] = ()
-    required_drivers: tuple[RequiredDriver, ...] = ()
+    needs: tuple[Need, ...] = ()
     devices: tuple[ClaimNeed, ...] = ()
     extended: ExtendedNeeds = ExtendedNeeds()
     features: tuple[str, ...] = ()
@@ -152,12 +176,13 @@ class Shape(NamedTuple):
 def weight(shape: Shape) -> int:
     """Return the number of parts of a shape, an estimate of the memory that it takes."""
     terms = (*(shape.node_required or ()), *(term for _, term in shape.node_preferred))
-    return sum(len(part) for part in shape if isinstance(part, tuple)) + sum(
-        len(term.expressions) for term in terms
-    )
+    parts = sum(len(part) for part in shape if isinstance(part, tuple))
+    return parts + sum(len(term.expressions) for term in terms) + sum(need.weight for need in shape.needs)
 
 
-def fingerprint(pod: Schedulable, labels: tuple[tuple[str, str], ...], classes: int = 0) -> bytes | None:
+def fingerprint(
+    pod: Schedulable, labels: tuple[tuple[str, str], ...], plugins: Sequence[NeedSource], classes: int = 0
+) -> bytes | None:
     """Return bytes that are equal only for pods of one shape, and cheaper than it; None if claims count.
 
     `labels` are those of the shape, `classes` is the version of the classes of devices.
@@ -166,11 +191,12 @@ def fingerprint(pod: Schedulable, labels: tuple[tuple[str, str], ...], classes: 
     named = pod.status is not None and pod.status.extendedResourceClaimStatus is not None
     if spec.resourceClaims and not spec.nodeName:
         return None
-    for volume in spec.volumes or ():
-        if volume.persistentVolumeClaim is not None or volume.ephemeral is not None:
+    own = []
+    for plugin in plugins:
+        mark = plugin.fingerprint(pod)
+        if mark is None:
             return None
-    # The others count as disks only. Most are the token of a service account, with a generated name.
-    disks = [volume for volume in spec.volumes or () if volume != Volume(name=volume.name)]
+        own.append(mark)
     return _ENCODER.encode(
         (
             pod.metadata.namespace,
@@ -188,7 +214,7 @@ def fingerprint(pod: Schedulable, labels: tuple[tuple[str, str], ...], classes: 
             spec.affinity,
             spec.tolerations,
             spec.topologySpreadConstraints,
-            disks,
+            own,
             bool(spec.resourceClaims),
             resized(pod),
             (classes, named, named and bool(spec.nodeName)),
@@ -211,15 +237,14 @@ def _merged(pod: Schedulable) -> list[tuple[str, str | None]]:
     return [(key, labels.get(key)) for key in keys]
 
 
-def _in_group(pod: Schedulable) -> bool:
-    return any(membership(pod, native_served=native) is not None for native in (True, False))
-
-
 def shape_of(
-    pod: Schedulable, volumes: Volumes, minor: int = LATEST, devices: DeviceIndex | None = None
+    pod: Schedulable,
+    plugins: Sequence[NeedSource] = (),
+    minor: int = LATEST,
+    devices: DeviceIndex | None = None,
 ) -> Shape:
     """Return the shape of a pod; `minor` is the kube-scheduler release whose sums and features count."""
-    return _ShapeBuilder(pod, volumes, devices or DeviceIndex()).shape(minor)
+    return _ShapeBuilder(pod, plugins, devices or DeviceIndex()).shape(minor)
 
 
 # The affinity terms of one pod, of all kinds. Each takes about 20 microseconds when the pod changes.
@@ -229,10 +254,10 @@ MOST_TERMS = 1_000
 class _ShapeBuilder:
     """Builds one shape, and collects the constraints that it cannot evaluate."""
 
-    def __init__(self, pod: Schedulable, volumes: Volumes, devices: DeviceIndex) -> None:
+    def __init__(self, pod: Schedulable, plugins: Sequence[NeedSource], devices: DeviceIndex) -> None:
         self.spec = pod.spec
         self.pod = pod
-        self.known = volumes
+        self.plugins = plugins
         self.devices = devices
         self.namespace = pod.metadata.namespace or ""
         self.labels = pod.metadata.labels or {}
@@ -252,13 +277,12 @@ class _ShapeBuilder:
         # The first that are read are the most important: those that other pods must obey, too.
         anti_affinity = self.terms(apart.requiredDuringSchedulingIgnoredDuringExecution)
         required, preferred = self.nodes(affinity.nodeAffinity or api.NodeAffinity())
-        unusable, needs = self.devices.needs(self.pod)
+        unusable, devices = self.devices.needs(self.pod)
         if self.devices.holds(self.pod) or (spec.resourceClaims and not self.devices.is_known):
             # The devices of a running pod are of its node.
             self.missing["resource claims"] = None
-        refused = claims_refusal(self.pod, self.known) or unusable
-        attachments = attachments_of(self.pod, self.known)
-        reached = Reach() if refused else reach(self.pod, self.known, self.missing)
+        needs = tuple(plugin.pre_filter(self.pod, minor, self.missing) for plugin in self.plugins)
+        refused = next(filter(None, (need.refused for need in needs)), unusable)
         return Shape(
             namespace=self.namespace,
             labels=tuple(sorted(self.labels.items())),
@@ -275,16 +299,8 @@ class _ShapeBuilder:
             spread=self.spread("DoNotSchedule"),
             soft_spread=self.spread("ScheduleAnyway"),
             refused=refused,
-            volumes=reached.volumes,
-            zones=reached.zones,
-            volume_missing=reached.missing,
-            delayed=reached.delayed,
-            in_group=bool(reached.delayed) and _in_group(self.pod),
-            exclusive_claims=exclusive_claims(self.pod, self.known),
-            disks=disks_of(self.pod),
-            attachments=attachments,
-            required_drivers=required_drivers(attachments, minor),
-            devices=needs,
+            needs=needs,
+            devices=devices,
             extended=self.devices.extended(self.pod, taken.amounts),
             features=required_features(self.pod, minor),
             unusable=taken.unusable,

@@ -7,9 +7,8 @@ the arrays wrong.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from collections.abc import Set as AbstractSet
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -20,18 +19,11 @@ from podium.api.groups import PodGroup
 from podium.api.podrequests import LATEST
 from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.api.selectors import Labels, Selector
-from podium.api.storage import (
-    CSIDriver,
-    CSINode,
-    CSIStorageCapacity,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    VolumeAttachment,
-)
 from podium.cluster.reader import Name, name_of
 from podium.planner.arrays import Bools, Int32s, Int64s, Rows, grown
 from podium.planner.features import declared
+from podium.planner.framework import Effect, Plugin
+from podium.planner.indexes import Unread, discard
 from podium.planner.interning import NO_LABELS, VisibleLabels, distinguished
 from podium.planner.noderows import FEWEST_ROWS, NodeRows
 from podium.planner.overlay import (
@@ -43,9 +35,10 @@ from podium.planner.overlay import (
 )
 from podium.planner.progress import same_for_scheduling, start_of
 from podium.planner.shapes import Shape, shape_of
-from podium.planner.volumes.claims import claims_of
-from podium.planner.volumes.delayed import DelayedBinding
-from podium.planner.volumes.index import Unread, discard
+
+P = TypeVar("P", bound=Plugin)
+# Makes a plugin for its place in `Shape.needs` and a snapshot.
+PluginFactory = Callable[[int, "Snapshot"], Plugin]
 
 
 class Problem(NamedTuple):
@@ -67,9 +60,12 @@ class Snapshot(NodeRows):
     `requests`).
     """
 
-    def __init__(self, minor: int = LATEST, unread: Unread = lambda: ()) -> None:
+    def __init__(
+        self, minor: int = LATEST, unread: Unread = lambda: (), plugins: Sequence[PluginFactory] = ()
+    ) -> None:
         """`unread` returns the kinds that were not read, or not entirely."""
         super().__init__(minor, unread)
+        self.plugins += [plugin(at, self) for at, plugin in enumerate(plugins)]
         self.pods: list[Schedulable | None] = []
         self.uids: list[str] = []
         self._labels: list[Labels] = []
@@ -77,7 +73,6 @@ class Snapshot(NodeRows):
         self.priority: Int32s = np.zeros(0, np.int32)
         self.start: Int64s = np.zeros(0, np.int64)
         self.terminating: Bools = np.zeros(0, np.bool_)
-        self.delayed = DelayedBinding(self)
         # The number of times that pending pods got other shapes because of new selectors.
         self.reshaped = 0
         self._reshaped: list[Reshaped] = []
@@ -86,14 +81,13 @@ class Snapshot(NodeRows):
         self._bad_starts: dict[int, str] = {}
 
     @property
-    def delayed_shapes(self) -> AbstractSet[int]:
-        """The ids of the shapes with delayed claims."""
-        return self._interner.delayed
-
-    @property
     def next_shape_id(self) -> int:
         """The largest id of a shape so far, plus one; it grows when pods of a new shape come."""
         return self._interner.next_id
+
+    def plugin(self, kind: type[P]) -> P:
+        """Return the plugin of a class, which must be among those of this snapshot."""
+        return next(plugin for plugin in self.plugins if isinstance(plugin, kind))
 
     def row_of(self, pod: Name, uid: str) -> int | None:
         """Return the row of a pod, None if it is gone or another pod has its name."""
@@ -112,7 +106,7 @@ class Snapshot(NodeRows):
 
     def shape_of(self, pod: Schedulable) -> Shape:
         """Return the shape of a pod, computed from the object."""
-        return self.visible(shape_of(pod, self.volumes, self.minor, self.devices))
+        return self.visible(shape_of(pod, self.plugins, self.minor, self.devices))
 
     def visible(self, shape: Shape) -> Shape:
         """Return a shape without the labels that no selector distinguishes any more."""
@@ -137,7 +131,8 @@ class Snapshot(NodeRows):
         Call it before reading shapes. It looks once at the pods of what changed; new names take a look at all
         pods.
         """
-        self._reshape(sorted(self.volumes.changed_users() | self.devices.changed_users()))
+        users = (plugin.changed_users() for plugin in self.plugins)
+        self._reshape(sorted(self.devices.changed_users().union(*users)))
         new = self.labels.name(selectors)
         if not new:
             return
@@ -160,7 +155,7 @@ class Snapshot(NodeRows):
             for callback in self._reshaped:
                 callback(before, after, pods)
 
-    def apply(self, before: object, after: object) -> None:
+    def apply(self, before: object, after: object) -> Effect:
         """Apply one change of an object, as an observer of a State; other kinds are ignored."""
         match before if after is None else after:
             case Schedulable() as pod:
@@ -173,25 +168,6 @@ class Snapshot(NodeRows):
                     self.remove_node(node.metadata.name or "")
                 else:
                     self.add_node(node)
-            case PersistentVolumeClaim() as claim:
-                self.volumes.apply_claim(claim, gone=after is None)
-            case PersistentVolume() as volume:
-                self.delayed.apply(before, after)
-                self.volumes.apply_volume(volume, gone=after is None)
-            case StorageClass() as storage_class:
-                self.delayed.apply(before, after)
-                self.volumes.apply_class(storage_class, gone=after is None)
-            case CSINode() as csi_node:
-                if self.volumes.apply_node(csi_node, gone=after is None):
-                    self._report_drivers()
-            case CSIStorageCapacity():
-                self.delayed.apply(before, after)
-            case CSIDriver() as driver:
-                self.delayed.apply(before, after)
-                self.volumes.apply_driver(driver, gone=after is None)
-                self._report_drivers()
-            case VolumeAttachment() as attachment:
-                self.volumes.apply_attachment(attachment, gone=after is None)
             case ResourceClaim() as resource_claim:
                 self.devices.apply_claim(resource_claim, gone=after is None)
             case DeviceClass() as device_class:
@@ -203,7 +179,11 @@ class Snapshot(NodeRows):
             case Pod() | Node():
                 raise TypeError("pods and nodes are read as Schedulable and SchedulableNode for scheduling")
             case _:
-                pass
+                for plugin in self.plugins:
+                    effect = plugin.apply(before, after)
+                    if effect is not None:
+                        return effect
+        return Effect.ANY
 
     def problems(self) -> list[Problem]:
         """Return the problems of all objects, by object, computed on each call."""
@@ -393,8 +373,8 @@ class Snapshot(NodeRows):
         """Register a pod for the objects it waits for: its claims, and its node if that is unknown."""
         if self.home.item(row) == UNKNOWN_NODE:
             self._on_unknown_nodes.setdefault(pod.spec.nodeName or "", set()).add(row)
-        self._report_claims(row, claims := _claim_names(pod))
-        self.volumes.add_user(row, claims)
+        for plugin in self.plugins:
+            plugin.link(row, pod)
         extended = bool(self.shape_at(row).extended.resources)
         self.devices.add_user(row, pod, extended=extended)
 
@@ -404,15 +384,9 @@ class Snapshot(NodeRows):
             return
         if self.home.item(row) == UNKNOWN_NODE:
             discard(self._on_unknown_nodes, pod.spec.nodeName or "", row)
-        self._report_claims(row, claims := _claim_names(pod))
-        self.volumes.remove_user(row, claims)
+        for plugin in self.plugins:
+            plugin.unlink(row, pod)
         self.devices.remove_user(row)
-
-    def _report_claims(self, row: int, claims: Collection[Name]) -> None:
-        """Report the node of a pod with claims, because attachments there may be the pod's."""
-        home = self.home.item(row)
-        if claims and home >= 0:
-            self.volumes.report_node(self.node_name(home))
 
     def _reshape(self, rows: Iterable[int]) -> None:
         """Compute the shapes of pods again, because their claims or volumes changed."""
@@ -433,8 +407,3 @@ def _same_room(before: SchedulableNode, node: SchedulableNode) -> bool:
     if before.status is None or node.status is None:
         return before.status is node.status
     return before.status.allocatable == node.status.allocatable
-
-
-def _claim_names(pod: Schedulable) -> list[Name]:
-    """Return the claims of a pod by (namespace, name)."""
-    return [(pod.metadata.namespace or "", claim) for claim in claims_of(pod)]

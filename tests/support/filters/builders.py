@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from podium.api.core import RawQuantity
+from podium.api.podrequests import LATEST
 from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.api.storage import (
     BIND_COMPLETED,
@@ -16,8 +17,23 @@ from podium.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from podium.planner.plugins import PLUGINS
+from podium.planner.plugins.volumes.needs import VolumeNeeds
+from podium.planner.shapes import Shape
+from podium.planner.snapshot import Snapshot
 
 NS = "team-a"
+
+
+def volume_needs(shape: Shape) -> VolumeNeeds:
+    """Return what a shape of such a snapshot needs of volumes."""
+    return next(need for need in shape.needs if isinstance(need, VolumeNeeds))
+
+
+def empty_snapshot(minor: int = LATEST, **settings: Any) -> Snapshot:
+    """Make a snapshot of an empty cluster, with all plugins."""
+    return Snapshot(minor, plugins=PLUGINS, **settings)
+
 
 Quantities = Mapping[str, RawQuantity]
 

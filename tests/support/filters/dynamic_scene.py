@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 from tests.support.filters import builders, plain_dynamic
+from tests.support.filters.builders import empty_snapshot
 
 from podium.api.core import Namespace
 from podium.api.meta import ObjectMeta
 from podium.api.schedulable import Schedulable
 from podium.planner.filters.counters import SelectorCounters
-from podium.planner.filters.exclusive import DisksFilter, ExclusiveCounters, HostPortsFilter
+from podium.planner.filters.exclusive import HostPortsFilter
 from podium.planner.filters.nodes import DeclaredFeaturesFilter, NodeAffinityFilter, TaintTolerationFilter
 from podium.planner.filters.nominated import NominatedPods
 from podium.planner.filters.podaffinity import (
@@ -19,6 +20,7 @@ from podium.planner.filters.podaffinity import (
     PodAntiAffinityFilter,
 )
 from podium.planner.filters.spread import SpreadCounters, TopologyLabelsFilter, TopologySpreadFilter
+from podium.planner.plugins.volumes.plugin import VolumesPlugin
 from podium.planner.podscores import PodScores
 from podium.planner.shapes import Shape, shape_of
 from podium.planner.snapshot import Snapshot
@@ -62,8 +64,8 @@ class Filters:
         self.spread = TopologySpreadFilter(requested, counters, self.nominated)
         spread = (self.spread, TopologyLabelsFilter(snapshot))
         features = DeclaredFeaturesFilter(snapshot)
-        taken = ExclusiveCounters(snapshot)
-        alone = HostPortsFilter(taken), DisksFilter(taken)
+        disks, *_ = snapshot.plugin(VolumesPlugin).filters(own_rules=True)
+        alone = HostPortsFilter(snapshot), disks
         self.all = (*alone, *spread, near, far, existing, features)
 
     def why(self, shape: Shape, node: str) -> list[str]:
@@ -82,13 +84,13 @@ class Scene:
 
     def __init__(self, templates: Sequence[Mapping[str, Any]], *, late: bool = False) -> None:
         """Take all possible pods; `late` attaches the filters only at their first use."""
-        self.snapshot = Snapshot()
+        self.snapshot = empty_snapshot()
         self.templates = templates
         self.nodes: dict[str, plain_dynamic.Node] = {}
         self.pods: dict[str, tuple[int, str | None, bool]] = {}
         self.moved: dict[str, str | None] = {}
         self.shapes = [
-            shape_of(self._pod("asked", which), self.snapshot.volumes) for which in range(len(templates))
+            shape_of(self._pod("asked", which), self.snapshot.plugins) for which in range(len(templates))
         ]
         self._filters: Filters | None = None if late else Filters(self.snapshot)
 

@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 from tests.support.filters import builders, plain_dynamic
+from tests.support.filters.builders import empty_snapshot
 from tests.support.filters.dynamic_scene import NAMESPACES
 from tests.unit.planner.filters.test_dynamic_filters import LABELS, PLACES, TEMPLATES
 
 from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.planner.shapes import Shape
-from podium.planner.snapshot import Snapshot
 
 
 class Site(NamedTuple):
@@ -96,7 +96,7 @@ class MixedCluster:
         self.guests = {f"pod-{number}": guest for number, guest in enumerate(guests)}
         self.nodes = {name: self._node(name, site) for name, site in self.sites.items()}
         self.pods = {name: self._pod(name, guest) for name, guest in self.guests.items()}
-        self.snapshot = Snapshot()
+        self.snapshot = empty_snapshot()
         read: list[object] = [*self.nodes.values(), *self.pods.values()]
         for each in reversed(read) if backwards else read:
             self.snapshot.apply(None, each)

@@ -4,20 +4,21 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
-from tests.support.filters.builders import NS
+from tests.support.filters.builders import NS, empty_snapshot
 
+from podium.api.claims import claim_names
 from podium.api.schedulable import Schedulable
 from podium.planner.overlay import NO_POD, NO_SHAPE
+from podium.planner.plugins.volumes.plugin import VolumesPlugin
 from podium.planner.shapes import Shape
 from podium.planner.snapshot import Snapshot
-from podium.planner.volumes import claims_of
 
 Tally = Counter[tuple[Shape, bool, str]]
 
 
 def snapshot_of(*objects: object, **settings: Any) -> Snapshot:
     """Return a snapshot of objects that came in this order."""
-    snapshot = Snapshot(**settings)
+    snapshot = empty_snapshot(**settings)
     for obj in objects:
         snapshot.apply(None, obj)
     return snapshot
@@ -131,12 +132,13 @@ def check_indexes(snapshot: Snapshot) -> None:
     rows = snapshot.pod_row.values()
     for node_row, on in enumerate(snapshot._on):
         assert on == {row for row in rows if node_row in (snapshot.node.item(row), snapshot.home.item(row))}
-    claims = {name for row in rows for name in claims_of(_pod(snapshot, row))}
-    assert {name for _, name in snapshot.volumes._users} == claims
+    claims = {name for row in rows for _, name in claim_names(_pod(snapshot, row))}
+    known = snapshot.plugin(VolumesPlugin).known
+    assert {name for _, name in known._users} == claims
     assert snapshot._needs.keys() == snapshot.shapes.keys()
     assert {at for needs in snapshot._needs.values() for at, _ in needs} <= snapshot.used.keys()
-    bound = {claim.spec.volumeName or "" for claim in snapshot.volumes.claims.values() if claim.spec}
-    assert set(snapshot.volumes._claims_of_volume) == bound
+    bound = {claim.spec.volumeName or "" for claim in known.claims.values() if claim.spec}
+    assert set(known._claims_of_volume) == bound
 
 
 def pod_name(snapshot: Snapshot, row: int) -> str:

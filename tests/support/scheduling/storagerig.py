@@ -21,7 +21,8 @@ from podium.api.storage import (
     PersistentVolumeClaim,
 )
 from podium.planner.devices.plannedclaims import ReservedClaim, StaleClaim
-from podium.planner.volumes.ledger import BoundVolume, ClaimPlan, ProvisionedVolume
+from podium.planner.plugins.volumes.ledger import BoundVolume, ClaimPlan, ProvisionedVolume
+from podium.planner.plugins.volumes.plugin import VolumesPlugin
 from podium.schedulerplugin.scheduling.effects import BindClaims, ReleaseClaims, ReportPending
 
 replace = msgspec.structs.replace
@@ -95,7 +96,7 @@ class StorageWorld(ClaimWorld):
 
     def assumed(self) -> list[str]:
         """Return the claims that the scheduler counts on without the server."""
-        ledger = self.scheduler.engine.snapshot.delayed.ledger
+        ledger = self.scheduler.engine.snapshot.plugin(VolumesPlugin).delayed.ledger
         return [name for namespace, name in self.state.claims if ledger.plan((namespace, name)) is not None]
 
     def _carry_out(self, effect: BindClaims | ReleaseClaims, most: int | None, why: str) -> None:

@@ -4,12 +4,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
+from tests.support.filters.builders import empty_snapshot
 
 from podium.api.schedulable import SCHEDULING_READS
 from podium.api.storage import NO_PROVISIONER, SELECTED_NODE
+from podium.planner.plugins.volumes.bindables import DelayedClaim, delayed_claim
+from podium.planner.plugins.volumes.delayed import DelayedBinding
 from podium.planner.snapshot import Snapshot
-from podium.planner.volumes.bindables import DelayedClaim, delayed_claim
-from podium.planner.volumes.delayed import DelayedBinding
 
 Manifest = dict[str, Any]
 
@@ -162,7 +163,7 @@ def read_claims(claims: Iterable[Manifest]) -> tuple[DelayedClaim, ...]:
 
 def binding(nodes: Iterable[Manifest], storage: Iterable[Manifest]) -> tuple[Snapshot, DelayedBinding]:
     """Return the snapshot of some nodes, and the binding of some storage on them."""
-    snapshot = Snapshot()
+    snapshot = empty_snapshot()
     for each in nodes:
         snapshot.apply(None, decoded(each))
     made = DelayedBinding(snapshot)

@@ -34,6 +34,7 @@ from podium.answers.accounts.pending import (
     with_claims,
 )
 from podium.answers.accounts.reservations import Surroundings, fits_now, reserved_waits, selected_waits
+from podium.api.claims import claim_names
 from podium.api.core import Pod
 from podium.api.findings import ObjectRef
 from podium.api.foreigngroups import ForeignKey, foreign_key
@@ -54,7 +55,6 @@ from podium.planner.engine import Engine, MakeEngine
 from podium.planner.preemption.inflight import DISRUPTION_TARGET, stored_nomination
 from podium.planner.preemption.outcome import Plan
 from podium.planner.preemption.target import Blocker, PlacementTarget, Unplaceable
-from podium.planner.volumes import claims_of
 from podium.text import count, listed
 
 # Maximum number of node reasons in a prospect: they fit one line, and the first apply to most nodes.
@@ -389,7 +389,7 @@ def _verdict(
     verdict = reading.engine(view, reading.rules.settings, reading.minor).placement_target(target)
     if not isinstance(verdict, Unplaceable) or verdict.cause is not Blocker.NOT_JUDGED:
         return verdict
-    if any(map(claims_of, pods)) and reading.unread & {Kind.CLAIM, Kind.VOLUME, Kind.STORAGE_CLASS}:
+    if any(map(claim_names, pods)) and reading.unread & {Kind.CLAIM, Kind.VOLUME, Kind.STORAGE_CLASS}:
         return MissingInput(
             "its volumes were", "persistentvolumeclaims, persistentvolumes and storageclasses"
         )
@@ -403,7 +403,7 @@ def _verdict(
 def _provisioning(pods: Iterable[Schedulable], reading: WhyInput) -> dict[str, str]:
     """Return the unbound claims of pods that have a selected node, with the nodes."""
     claims = reading.view.claims
-    names = ((pod.metadata.namespace or "", claim) for pod in pods for claim in claims_of(pod))
+    names = (claim for pod in pods for claim in claim_names(pod))
     existing = ((name, claims[name]) for name in names if name in claims)
     return {
         claim: volume_claim.selected_node

@@ -18,6 +18,7 @@ from podium.answers.schedulersettings import OverridingSettings
 from podium.answers.targets import find_group, parse_name
 from podium.answers.whatifplans import Addition, report_of, threats
 from podium.answers.whatifreport import Basis, WhatIf
+from podium.api.claims import claim_names
 from podium.api.events import Event
 from podium.api.membership import GroupKey, membership
 from podium.api.podclaims import entry_claims
@@ -44,7 +45,6 @@ from podium.planner.engine import Engine
 from podium.planner.semantics import Semantics
 from podium.planner.settings import Settings
 from podium.planner.threat import Threat
-from podium.planner.volumes import claims_of
 from podium.text import natural
 
 # The kinds that an account or a plan depends on; every page names those that were not read.
@@ -204,7 +204,7 @@ class PageData:
             pods = [whole.pods[target]]
         for pod in pods:
             index.apply(pod)
-            names = claims_of(pod) if isinstance(pod, Schedulable) else ()
+            names = [name for _, name in claim_names(pod)] if isinstance(pod, Schedulable) else []
             for claim in filter(
                 None, (whole.claims.get((pod.metadata.namespace or "", name)) for name in names)
             ):

@@ -75,7 +75,7 @@ from podium.planner.devices.plannedclaims import (
 )
 from podium.planner.devices.prepared import is_prepared
 from podium.planner.devices.usage import DeviceUsage
-from podium.planner.volumes.index import Unread, discard
+from podium.planner.indexes import Unread, discard
 
 GROUPS = "podgroups"
 _KINDS = (Kind.RESOURCE_CLAIM, Kind.DEVICE_CLASS, Kind.RESOURCE_SLICE)

@@ -13,7 +13,7 @@ term (see `existingterms`).
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from itertools import compress
 
 import numpy as np
 
@@ -21,26 +21,14 @@ from podium.api.core import Namespace
 from podium.api.selectors import NodeRequirement, Requirement
 from podium.planner.arrays import Bools, Rows
 from podium.planner.deadline import NEVER, Deadline
-from podium.planner.filters.attachlimits import (
-    AttachedVolumes,
-    AttachLimitsFilter,
-    InstalledDriversFilter,
-)
-from podium.planner.filters.counters import DomainCounters, SelectorCounters
+from podium.planner.filters.counters import SelectorCounters
 from podium.planner.filters.devices import DevicesFilter
-from podium.planner.filters.exclusive import (
-    DisksFilter,
-    ExclusiveClaimsFilter,
-    ExclusiveCounters,
-    HostPortsFilter,
-)
-from podium.planner.filters.nodefilter import NodeFilter
+from podium.planner.filters.exclusive import HostPortsFilter
 from podium.planner.filters.nodes import (
     DeclaredFeaturesFilter,
     NodeAffinityFilter,
     NodeCache,
     TaintTolerationFilter,
-    VolumeZoneFilter,
     node_filters,
     pod_refusal,
 )
@@ -54,7 +42,7 @@ from podium.planner.filters.refusals import Refusals, Unmet, counted_reason
 from podium.planner.filters.resources import ResourcesFilter
 from podium.planner.filters.spread import SpreadCounters, TopologyLabelsFilter, TopologySpreadFilter
 from podium.planner.filters.terms import unmet_terms
-from podium.planner.filters.volumebinding import VolumeBindingFilter
+from podium.planner.framework import NodeFilter, PodCounters
 from podium.planner.shapes import Shape
 from podium.planner.snapshot import Snapshot
 
@@ -111,9 +99,6 @@ class Chain:
         self.asked = asked = SelectorCounters(snapshot)
         self.nominated = NominatedPods(snapshot)
         self.resources = ResourcesFilter(snapshot)
-        taken, attached = ExclusiveCounters(snapshot), AttachedVolumes(snapshot, freed_by_pods=own_rules)
-        self.attach_limits = AttachLimitsFilter(attached)
-        self.volume_binding = VolumeBindingFilter(snapshot, sums=own_rules)
         self.devices = DevicesFilter(snapshot, freed_by_pods=own_rules)
         self.spread_counters = SpreadCounters(
             asked, self.node_affinity, self.taints, empty_selector=empty_selector
@@ -124,14 +109,9 @@ class Chain:
         # In the order of kube-scheduler.
         self._filters: tuple[NodeFilter, ...] = (
             *nodes,
-            HostPortsFilter(taken),
+            HostPortsFilter(snapshot),
             self.resources,
-            DisksFilter(taken),
-            ExclusiveClaimsFilter(taken),
-            InstalledDriversFilter(snapshot),
-            self.attach_limits,
-            self.volume_binding,
-            VolumeZoneFilter(snapshot),
+            *(part for plugin in snapshot.plugins for part in plugin.filters(own_rules=own_rules)),
             self.spread,
             TopologyLabelsFilter(snapshot),
             self.pod_affinity,
@@ -144,7 +124,10 @@ class Chain:
         self._dynamic = tuple(
             node_filter for node_filter in self._filters if node_filter not in node_filter.static
         )
-        self._changing = self.attach_limits, self._existing
+        own_revision = (
+            type(node_filter).revision is not NodeFilter.revision for node_filter in self._dynamic
+        )
+        self._changing = tuple(compress(self._dynamic, own_revision))
         self._masks = NodeCache[Bools](snapshot)
         self._names = NodeCache[Rows](snapshot)
         self._by_shape: dict[int, _ShapeFilters] = {}
@@ -153,8 +136,20 @@ class Chain:
         # The only node rows that may be used; None for all.
         self._within: Bools | None = None
 
+    def counting(self) -> tuple[NodeFilter, ...]:
+        """Return the filters whose answers pods that come back may change (see NodeFilter.COUNTS)."""
+        return tuple(node_filter for node_filter in self._dynamic if node_filter.COUNTS)
+
+    def awaiting(self) -> tuple[NodeFilter, ...]:
+        """Return the filters for which pods that are gone may hold something still."""
+        return tuple(node_filter for node_filter in self._dynamic if node_filter.AWAITS)
+
+    def scoring(self, shape: Shape) -> tuple[NodeFilter, ...]:
+        """Return the filters that score nodes for a shape."""
+        return tuple(node_filter for node_filter in self._dynamic if node_filter.prefers(shape))
+
     @property
-    def counters(self) -> tuple[DomainCounters[Any], ...]:
+    def counters(self) -> tuple[PodCounters, ...]:
         """All counters of the filters, each once."""
         counters = (counter for node_filter in self._filters for counter in node_filter.counters)
         return tuple(dict.fromkeys(counters))
@@ -231,7 +226,7 @@ class Chain:
         return not self._neighbours_for(shape)
 
     def static(self, shape: Shape) -> Bools:
-        """Return the node rows that suit a shape, are large enough when empty, and have its volumes."""
+        """Return the node rows that may take a pod of a shape once other pods are gone."""
         suiting = self._filters_for(shape).static.copy()
         for node_filter in self._dynamic:
             possible = node_filter.possible(shape)
@@ -370,7 +365,6 @@ def node_constraints(shape: Shape) -> tuple[object, ...]:
     """Return the part of a shape that decides which nodes suit it, apart from other pods."""
     labels = tuple(constraint.topology_key for constraint in shape.spread)
     affinity = (shape.selector, shape.node_required)
-    volumes = (shape.required_drivers, shape.volumes, shape.zones, shape.volume_missing)
     devices = tuple(need.nodes for need in shape.devices if not need.requests)
-    claims = (bool(shape.refused), devices, *volumes)
+    claims = (bool(shape.refused), devices, *(need.node_constraints for need in shape.needs))
     return shape.node_name, shape.tolerations, affinity, claims, shape.features, labels

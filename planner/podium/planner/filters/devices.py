@@ -22,7 +22,8 @@ device for a preemptor.
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import AbstractContextManager
 
 import numpy as np
 
@@ -55,9 +56,9 @@ from podium.planner.devices.plannedclaims import (
 from podium.planner.devices.requests import Demand
 from podium.planner.devices.search import SearchLimits
 from podium.planner.devices.usage import DeviceUsage
-from podium.planner.filters.nodefilter import NodeFilter
 from podium.planner.filters.nodes import StaticFilter
 from podium.planner.filters.terms import any_term, unmet_terms
+from podium.planner.framework import NodeFilter, Rivals
 from podium.planner.shapes import Shape
 from podium.planner.snapshot import Snapshot
 
@@ -140,6 +141,9 @@ class _NodeAnswers:
 class DevicesFilter(NodeFilter):
     """The nodes with free devices for the claims of a pod that have none yet."""
 
+    COUNTS = True
+    AWAITS = "waiting for the claims of pods that are gone to release their devices"
+
     def __init__(self, snapshot: Snapshot, *, freed_by_pods: bool) -> None:
         self.allocated = AllocatedClaimsFilter(snapshot)
         self.static = (self.allocated,)
@@ -211,7 +215,7 @@ class DevicesFilter(NodeFilter):
         """Return whether a pod of a shape needs devices, or a place among the consumers of a claim."""
         return bool(shape.extended.resources) or any(need.requests or need.place for need in shape.devices)
 
-    def has_preferences(self, shape: Shape) -> bool:
+    def prefers(self, shape: Shape) -> bool:
         """Return whether the claims of a pod of a shape have alternatives, whose order is a preference."""
         return any(
             request.firstAvailable
@@ -229,6 +233,14 @@ class DevicesFilter(NodeFilter):
                 asked = rows[group[rows]]
                 points[group[rows]] += self._fresh(node_needs, asked).points[asked]
         return points * BEST_ALTERNATIVES // max(int(points.max(initial=0)), 1) * ALTERNATIVES_WEIGHT
+
+    def rivals(self, members: Collection[Shape]) -> Rivals | None:
+        """Return the pods with claims, whose devices members may need."""
+        return Rivals(self._known.uses, nearby=False) if any(map(self.concerns, members)) else None
+
+    def once_released(self) -> AbstractContextManager[bool]:
+        """Begin a block in which claims of pods that are gone hold no devices."""
+        return self._known.once_released()
 
     def refused(self, shape: Shape, rows: Bools) -> dict[str, Bools]:
         """Return the rows by reason."""

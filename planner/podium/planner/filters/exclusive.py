@@ -1,53 +1,51 @@
-"""Checks whether other pods use what a pod would use alone: host ports, disks, claims of one pod.
+"""Checks whether other pods use what a pod would use alone, such as host ports.
 
-Each such thing has a counter of the pods that use it. Host ports and disks are taken on one node, so a domain
-is a node. A claim of access mode ReadWriteOncePod is taken in the whole cluster, so all nodes are one domain.
-The removal of pods can only free such things, and preemption may free them.
+Each such thing has a counter of the pods that use it. Host ports are taken on one node, so a domain is a
+node. The removal of pods can only free such things, and preemption may free them.
 
-Source: NodePorts and VolumeRestrictions of kube-scheduler 1.36 and 1.37.
+Source: NodePorts of kube-scheduler 1.36 and 1.37.
 """
 
 from abc import abstractmethod
-from collections.abc import Hashable, Sequence
-from typing import ClassVar, NamedTuple
+from collections.abc import Callable, Hashable, Sequence
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from podium.planner.arrays import Bools
 from podium.planner.filters.counter import DomainCounter, node_rows
 from podium.planner.filters.counters import PerShape, TermCounters
-from podium.planner.filters.nodefilter import NodeFilter
+from podium.planner.framework import NodeFilter
 from podium.planner.shapes import HostPort, Shape
 from podium.planner.snapshot import Snapshot
-from podium.planner.volumes.claims import Disk, same_disk
 
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - a manifest's value; nothing is bound here
-
-
-class UsedClaim(NamedTuple):
-    """A claim that may have one pod only."""
-
-    namespace: str
-    name: str
-
-
-Thing = HostPort | Disk | UsedClaim
+Thing = TypeVar("Thing", bound=Hashable)
 
 
 class ExclusiveCounters(TermCounters[Thing]):
-    """The counters of all such things; one instance serves all filters, because each observes every move."""
+    """The counters of such things by node; one instance may serve several filters."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        things: Callable[[Shape], Sequence[Thing]],
+        mark: Callable[[Thing], Hashable],
+        conflict: Callable[[Thing, Thing], bool],
+    ) -> None:
+        """`mark` returns what things in `conflict` share."""
         node = node_rows(snapshot)
-        super().__init__(snapshot, keys=_things, domains=lambda _: node, marks=lambda thing: [_mark(thing)])
+        self.mark = mark
+        self.conflict = conflict
+        super().__init__(snapshot, keys=things, domains=lambda _: node, marks=lambda thing: [mark(thing)])
 
 
-class ExclusiveUseFilter(NodeFilter):
+class ExclusiveUseFilter(NodeFilter, Generic[Thing]):
     """The nodes where no pod uses a thing that a pod of the shape would use alone."""
 
     REASON: ClassVar[str]
 
-    def __init__(self, taken: ExclusiveCounters) -> None:
+    def __init__(self, taken: ExclusiveCounters[Thing]) -> None:
         self.counters = (taken,)
         self._snapshot = taken.snapshot
         self._taken = taken
@@ -76,11 +74,12 @@ class ExclusiveUseFilter(NodeFilter):
 
     def _conflicts(self, shape: Shape) -> list[DomainCounter]:
         """Return the counters of the pods that use a thing in conflict with one of the shape."""
+        taken = self._taken
         return [
             counter
             for thing in self._wanted(shape)
-            for held, counter in self._taken.candidates([_mark(thing)])
-            if _in_conflict(thing, held)
+            for held, counter in taken.candidates([taken.mark(thing)])
+            if taken.conflict(thing, held)
         ]
 
     @abstractmethod
@@ -88,7 +87,7 @@ class ExclusiveUseFilter(NodeFilter):
         """Return the things that a pod of the shape would use alone."""
 
 
-class HostPortsFilter(ExclusiveUseFilter):
+class HostPortsFilter(ExclusiveUseFilter[HostPort]):
     """The nodes where the host ports of the pod are free.
 
     A port is taken by protocol, number and address. The address 0.0.0.0, or none, covers all addresses.
@@ -96,84 +95,32 @@ class HostPortsFilter(ExclusiveUseFilter):
 
     REASON = "node(s) didn't have free ports for the requested pod ports"
 
-    def _wanted(self, shape: Shape) -> Sequence[Thing]:
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__(ExclusiveCounters(snapshot, lambda shape: shape.ports, _mark, ports_clash))
+
+    def _wanted(self, shape: Shape) -> Sequence[HostPort]:
         return shape.ports
 
 
-class DisksFilter(ExclusiveUseFilter):
-    """The nodes where no pod uses a disk of the pod, or all pods only read it."""
-
-    REASON = "node(s) had no available disk"
-
-    def _wanted(self, shape: Shape) -> Sequence[Thing]:
-        return shape.disks
-
-
-class ExclusiveClaimsFilter(ExclusiveUseFilter):
-    """All nodes if no pod uses a ReadWriteOncePod claim of the pod, no node otherwise."""
-
-    REASON = (
-        "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use "
-        "by another pod"
-    )
-
-    def mask(self, shape: Shape) -> Bools:
-        """Return all node rows or none."""
-        return np.full(len(self._snapshot.alive), self.reason(shape, 0) is None)
-
-    def reason(self, shape: Shape, row: int) -> str | None:  # noqa: ARG002 - it is the same for every row
-        """Return kube-scheduler's reason against every node row, or None."""
-        for counter in self._plans.get(shape):
-            counter.refresh(self._snapshot.node_revision)
-            if counter.rows:
-                return self.REASON
-        return None
-
-    def _wanted(self, shape: Shape) -> Sequence[Thing]:
-        return used_claims(shape)
-
-
-def used_claims(shape: Shape) -> list[UsedClaim]:
-    """Return the claims of a shape that may have one pod only."""
-    return [UsedClaim(shape.namespace, claim) for claim in shape.exclusive_claims]
-
-
-def conflict_on_node(first: Shape, second: Shape) -> bool:
-    """Return whether pods of two shapes cannot be on one node because of their host ports or disks."""
-    return any(_in_conflict(thing, held) for thing in _on_node(first) for held in _on_node(second))
-
-
-def _in_conflict(first: Thing, second: Thing) -> bool:
-    """Return whether two pods cannot use these things, on one node or, for claims, in the cluster."""
-    match first, second:
-        case HostPort(), HostPort():
-            return _clash(first, second)
-        case Disk(), Disk():
-            return same_disk(first, second)
-        case _:
-            return first == second
-
-
-def _clash(first: HostPort, second: HostPort) -> bool:
+def ports_clash(first: HostPort, second: HostPort) -> bool:
     """Return whether two pods on a node cannot have these ports."""
     same = (first.protocol, first.port) == (second.protocol, second.port)
     return same and (first.ip == second.ip or EVERY_ADDRESS in (first.ip, second.ip))
 
 
-def _things(shape: Shape) -> tuple[Thing, ...]:
-    return (*_on_node(shape), *used_claims(shape))
+def exclusive(shape: Shape) -> bool:
+    """Return whether a pod of a shape would use something alone."""
+    return bool(shape.ports) or any(need.exclusive for need in shape.needs)
 
 
-def _on_node(shape: Shape) -> tuple[Thing, ...]:
-    return (*shape.ports, *shape.disks)
+def in_conflict(first: Shape, second: Shape, *, on_node: bool) -> bool:
+    """Return whether pods of two shapes cannot have what they need, on one node or anywhere."""
+    if on_node and any(ports_clash(port, held) for port in first.ports for held in second.ports):
+        return True
+    return any(
+        need.excludes(other, on_node=on_node) for need, other in zip(first.needs, second.needs, strict=True)
+    )
 
 
-def _mark(thing: Thing) -> Hashable:
-    """Return a mark that things in conflict share."""
-    match thing:
-        case HostPort():
-            return HostPort, thing.protocol, thing.port
-        case Disk():
-            return Disk, thing.kind, thing.name
-        case UsedClaim():
-            return UsedClaim, thing
+def _mark(port: HostPort) -> Hashable:
+    return port.protocol, port.port

@@ -18,13 +18,10 @@ import numpy.typing as npt
 from podium.api.groups import RESERVED
 from podium.api.schedulable import Taint
 from podium.api.selectors import NodeRequirement, Requirement
-from podium.api.volumereach import Alternatives
 from podium.planner.arrays import Bools
-from podium.planner.filters.nodefilter import NodeFilter
 from podium.planner.filters.terms import (
     MOST_BYTES,
     MOST_WORDED,
-    all_terms,
     any_term,
     everywhere,
     labelled,
@@ -33,6 +30,7 @@ from podium.planner.filters.terms import (
     unmet_terms,
     with_names,
 )
+from podium.planner.framework import NodeFilter
 from podium.planner.shapes import Shape, ShapeToleration
 from podium.planner.snapshot import Snapshot
 from podium.text import SHOWN, count, cut, some
@@ -90,8 +88,11 @@ class StaticFilter(NodeFilter):
 
     def mask(self, shape: Shape) -> Bools:
         """Return the node rows that pass for a shape; read only, and valid until a node changes."""
-        reads = tuple(getattr(shape, field) for field in self.READS)
-        return self._kept.get(reads, lambda: self._sealed(shape))
+        return self._kept.get(self.reads(shape), lambda: self._sealed(shape))
+
+    def reads(self, shape: Shape) -> Hashable:
+        """Return the part of a shape that the answer depends on."""
+        return tuple(getattr(shape, field) for field in self.READS)
 
     def reason(self, shape: Shape, row: int) -> str | None:
         """Return kube-scheduler's reason against a node row, None if it passes."""
@@ -274,50 +275,6 @@ class NodeAffinityFilter(StaticFilter):
         return passes
 
 
-class VolumeNodeAffinityFilter(StaticFilter):
-    """Nodes from which the volumes of all bound claims are reachable."""
-
-    REASON = "node(s) didn't match PersistentVolume's node affinity"
-    READS = ("volumes",)
-
-    def unmet(self, shape: Shape, nodes: Bools) -> str:
-        """Return where the first volume is that some nodes do not reach."""
-        return _unreached(self._snapshot, nodes, shape.volumes)
-
-    def _feasible(self, shape: Shape) -> Bools:
-        return all_terms(self._snapshot, shape.volumes)
-
-
-class MissingVolumeFilter(StaticFilter):
-    """No nodes for a pod with an ephemeral claim that is bound to a volume which does not exist."""
-
-    REASON = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
-    READS = ("volume_missing",)
-
-    def _feasible(self, shape: Shape) -> Bools:
-        return np.full(len(self._snapshot.alive), not shape.volume_missing)
-
-
-class VolumeZoneFilter(StaticFilter):
-    """Nodes in the zones of the volumes of bound claims, by the volumes' labels."""
-
-    REASON = "node(s) had no available volume zone"
-    READS = ("zones",)
-
-    def unmet(self, shape: Shape, nodes: Bools) -> str:
-        """Return the zone of the first volume that is not that of all nodes."""
-        # A node without such labels passes too. That is no advice.
-        zones = tuple(tuple(term for term in terms if _has_values(term)) for terms in shape.zones)
-        return _unreached(self._snapshot, nodes, zones)
-
-    def lost(self, shape: Shape, row: int) -> str | None:
-        """Return why a node is not in the zones of the pod's volumes."""
-        return self.reason(shape, row)
-
-    def _feasible(self, shape: Shape) -> Bools:
-        return all_terms(self._snapshot, shape.zones)
-
-
 class DeclaredFeaturesFilter(StaticFilter):
     """Nodes whose kubelet declares every feature that a pod requires."""
 
@@ -384,15 +341,3 @@ def _selected(shape: Shape) -> tuple[Requirement, ...]:
 def _taint_words(taint: Taint) -> str:
     value = f"={taint.value}" if taint.value else ""
     return f"{cut(f'{taint.key}{value}', MOST_BYTES)}:{taint.effect}"
-
-
-def _has_values(term: NodeRequirement) -> bool:
-    return any(requirement.values for requirement in term.expressions)
-
-
-def _unreached(snapshot: Snapshot, nodes: Bools, alternatives: tuple[Alternatives, ...]) -> str:
-    """Return what the first of some alternatives needs that not all `nodes` (rows) meet."""
-    for terms in alternatives:
-        if (nodes & ~any_term(snapshot, terms)).any():
-            return f"{unmet_terms(snapshot, nodes, terms)} (for a volume of the pod)"
-    return ""

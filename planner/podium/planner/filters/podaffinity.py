@@ -29,9 +29,9 @@ from podium.planner.filters.counters import (
     with_pins,
 )
 from podium.planner.filters.existingterms import ExistingTerms
-from podium.planner.filters.nodefilter import NodeFilter
 from podium.planner.filters.nominated import NO_PODS, NominatedPods
 from podium.planner.filters.terms import labels_of
+from podium.planner.framework import NodeFilter
 from podium.planner.shapes import PodTerm, Shape
 from podium.planner.snapshot import Snapshot
 
@@ -62,6 +62,8 @@ class _AffinityCounters(NamedTuple):
 
 class PodAffinityFilter(NodeFilter):
     """The affinity terms of the pod to place."""
+
+    COUNTS = True
 
     def __init__(self, asked: SelectorCounters, namespaces: Namespaces, nominated: NominatedPods) -> None:
         self.counters = (asked,)

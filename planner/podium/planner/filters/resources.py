@@ -13,7 +13,7 @@ import numpy as np
 
 from podium.api.podrequests import PODS
 from podium.planner.arrays import MOST_RESOURCES, Bools, Int64s, Rows
-from podium.planner.filters.nodefilter import NodeFilter
+from podium.planner.framework import NodeFilter
 from podium.planner.shapes import Shape
 from podium.planner.snapshot import Snapshot
 from podium.text import some

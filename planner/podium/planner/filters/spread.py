@@ -28,7 +28,6 @@ from podium.planner.filters.counters import (
     SelectorCounters,
     with_pins,
 )
-from podium.planner.filters.nodefilter import NodeFilter
 from podium.planner.filters.nodes import (
     NodeAffinityFilter,
     NodeCache,
@@ -37,6 +36,7 @@ from podium.planner.filters.nodes import (
 )
 from podium.planner.filters.nominated import NO_PODS, NominatedPods
 from podium.planner.filters.terms import unmet_terms
+from podium.planner.framework import NodeFilter
 from podium.planner.shapes import Shape, SpreadConstraint
 
 
@@ -165,6 +165,8 @@ class SpreadLimit(NamedTuple):
 
 class TopologySpreadFilter(NodeFilter):
     """The skew of every constraint."""
+
+    COUNTS = True
 
     def __init__(self, asked: SelectorCounters, counters: SpreadCounters, nominated: NominatedPods) -> None:
         self.counters = (asked,)

@@ -19,10 +19,10 @@ import numpy as np
 from podium.planner.arrays import Bools, Int32s, Int64s, Rows, summed
 from podium.planner.deadline import Deadline
 from podium.planner.filters.chain import Chain
+from podium.planner.filters.exclusive import in_conflict
 from podium.planner.filters.terms import labels_of
 from podium.planner.shapes import Shape
 from podium.planner.snapshot import Snapshot
-from podium.planner.volumes.claims import same_disk
 
 # Up to this many kinds are packed in every order; of more kinds, only the largest come first.
 _ALL_ORDERS = 3
@@ -292,10 +292,8 @@ class PodKinds(NamedTuple):
 
 def asked(chain: Chain, shape: Shape) -> Shape:
     """Return the part of a shape that decides where it fits; volumes that differ in name are alike."""
-    if chain.resources_only(shape):
-        return shape._replace(labels=(), scored=(0, 0), attachments=())
-    claims = tuple(claim._replace(key=("", ""), uid="") for claim in shape.delayed)
-    return shape._replace(delayed=claims, attachments=())
+    alike = shape._replace(needs=tuple(need.alike for need in shape.needs))
+    return alike._replace(labels=(), scored=(0, 0)) if chain.resources_only(shape) else alike
 
 
 def kinds_of(chain: Chain, rows: Sequence[int], needed: int, within: Bools | None) -> PodKinds | None:
@@ -359,7 +357,7 @@ def _smallest(snapshot: Snapshot, rows: Sequence[int], needed: int) -> Sequence[
 
 def _alone(chain: Chain, shape: Shape) -> bool:
     """Return whether pods of a shape exclude each other from one host."""
-    if shape.ports or shape.exclusive_claims or any(same_disk(disk, disk) for disk in shape.disks):
+    if in_conflict(shape, shape, on_node=True):
         return True
     around = labels_of(chain.namespaces.get(shape.namespace))
     return any(

@@ -51,10 +51,6 @@ from podium.planner.settings import Budgets
 # kube-scheduler's words.
 TERMINATING_ON_NODE = "not eligible due to a terminating pod on the nominated node."
 
-# Why no pod is evicted for a preemptor that waits for volumes.
-DETACHING = "waiting for volumes to be detached whose pods are gone"
-RELEASING = "waiting for the claims of pods that are gone to release their devices"
-
 _NO_DEVICES_FREED = "preempts nothing for devices (kubernetes/enhancements#5690)"
 # The most different pods of a target that are checked for one that suits no node.
 _MOST_SHAPES = 16
@@ -251,15 +247,12 @@ class Decider:
 
     def _awaits(self, search: DomainSearch) -> str:
         """Return what the pods wait for if they fit once pods that are gone hold nothing, else empty."""
-        snapshot, chain = self._snapshot, self._placer.chain
-        for why, concerns, without_gone in (
-            (DETACHING, chain.attach_limits.concerns, chain.attach_limits.once_detached),
-            (RELEASING, chain.devices.concerns, snapshot.devices.once_released),
-        ):
-            if any(concerns(snapshot.shape_at(row)) for row in search.target.rows):
-                with without_gone() as some:
+        snapshot = self._snapshot
+        for node_filter in self._placer.chain.awaiting():
+            if any(node_filter.concerns(snapshot.shape_at(row)) for row in search.target.rows):
+                with node_filter.once_released() as some:
                     if some and self._targets.place_nominated(search, {}) is not None:
-                        return why
+                        return node_filter.AWAITS
         return ""
 
     def _without_victims(

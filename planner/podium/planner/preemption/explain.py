@@ -24,6 +24,7 @@ from podium.groups.topology import preferred_topology
 from podium.planner.arrays import Bools, Rows
 from podium.planner.devices.needs import IN_MEMORY
 from podium.planner.devices.plannedclaims import AssumedClaim
+from podium.planner.plugins.volumes.plugin import VolumesPlugin
 from podium.planner.preemption.decision import Decision, Elsewhere
 from podium.planner.preemption.domain import UnitResult
 from podium.planner.preemption.domainsearch import RandomChoice
@@ -312,10 +313,12 @@ class Explainer:
     def _claimed(self) -> dict[int, tuple[tuple[ClaimVolumePlan, ...], tuple[ClaimDevicesPlan, ...]]]:
         """Return the volumes and devices for the claims of each pod that is placed, by row."""
         snapshot, chain, claimed = self._snapshot, self._engine.placer.chain, {}
+        volumes_plugin = snapshot.plugin(VolumesPlugin)
         placed = {
             row: node
             for row, node in self._decision.placed.items()
-            if snapshot.shape_at(row).delayed or chain.devices.concerns(snapshot.shape_at(row))
+            if volumes_plugin.needs(snapshot.shape_at(row)).delayed
+            or chain.devices.concerns(snapshot.shape_at(row))
         }
         chosen = self._decision.chosen
         with snapshot.trial():
@@ -323,7 +326,7 @@ class Explainer:
                 snapshot.remove_many(self._units.all_members(chosen.plan.victims))
             for row, node in placed.items():
                 snapshot.assume(row, node)
-                plan = chain.volume_binding.plan(row)
+                plan = volumes_plugin.plan(row)
                 volumes: list[tuple[str, str]] = []
                 if plan is not None:
                     volumes = [(volume.claim[1], volume.volume) for volume in plan.bound]

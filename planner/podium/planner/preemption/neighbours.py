@@ -17,7 +17,7 @@ from podium.planner.arrays import Bools, Int32s, Rows
 from podium.planner.deadline import Deadline
 from podium.planner.filters.chain import Chain
 from podium.planner.filters.counters import PodSelection, required_labels
-from podium.planner.filters.exclusive import conflict_on_node, used_claims
+from podium.planner.filters.exclusive import exclusive, in_conflict
 from podium.planner.filters.podaffinity import selected_pods
 from podium.planner.filters.spread import SpreadLimit
 from podium.planner.filters.terms import labels_of
@@ -50,17 +50,12 @@ class Neighbours:
             self._nodes[snapshot.shape.item(row)].append(node)
         self._shapes = {shape_id: snapshot.shapes[shape_id] for shape_id in self._nodes}
         self._constraints = self._spread_limits()
-        # The nodes of the members, and the limited drivers of which members have volumes.
+        # The nodes of the members, and the pods that may take what members need.
         self._hosts = np.zeros(len(snapshot.alive), np.bool_)
         self._hosts[list(placed.values())] = True
-        self._drivers = {
-            attachment.driver
-            for shape in self._shapes.values()
-            if chain.attach_limits.concerns(shape)
-            for attachment in shape.attachments
-        }
-        # Whether members need devices.
-        self._needs_devices = any(chain.devices.concerns(shape) for shape in self._shapes.values())
+        members = self._shapes.values()
+        rivals = (node_filter.rivals(members) for node_filter in chain.counting())
+        self._rivals = [rival for rival in rivals if rival is not None]
         self._version = chain.asked.version
         self._affinity_terms = {
             tuple(selected_pods(term, chain.namespaces) for term in shape.pod_affinity): shape
@@ -82,12 +77,12 @@ class Neighbours:
             hosts = self._selected_by(term)
             if hosts:
                 excluded[owners] |= self._in_same_domain(term.topology_key, hosts)[nodes[owners]]
-        if any(shape.ports or shape.disks for shape in self._shapes.values()):
+        users = [shape for shape in self._shapes.values() if exclusive(shape)]
+        if users:
             excluded |= self._conflicts_on_node(kinds, nodes)
-        claims = {claim for shape in self._shapes.values() for claim in used_claims(shape)}
-        if claims:
-            for shape, users in kinds.each():
-                excluded[users] |= not claims.isdisjoint(used_claims(shape))
+            for shape, positions in kinds.each():
+                if exclusive(shape):
+                    excluded[positions] |= any(in_conflict(shape, member, on_node=False) for member in users)
         return excluded
 
     def counted(self, rows: Rows, nodes: Int32s) -> Bools:
@@ -101,12 +96,9 @@ class Neighbours:
         for pods in self._affinity_terms:
             self._deadline.enforce()
             counted[kinds.positions(*pods)] = True
-        if self._drivers:
-            # The volumes of these pods take slots that members may need.
-            for shape, users in kinds.each():
-                counted[users] |= self._hosts[nodes[users]] & self._attaches(shape)
-        if self._needs_devices:
-            counted |= self._has_claims(rows)
+        for rival in self._rivals:
+            near = np.flatnonzero(self._hosts[nodes]) if rival.nearby else np.arange(len(rows))
+            counted[near] |= np.array([rival.counts(row) for row in rows[near].tolist()], np.bool_)
         return counted
 
     def admits(self, rows: Rows, nodes: Int32s) -> bool:
@@ -121,23 +113,13 @@ class Neighbours:
         first_matches = any(
             self._chain.pod_affinity.is_first_match(shape) for shape in self._affinity_terms.values()
         )
-        attaches = any(self._attaches(snapshot.shape_at(row)) for row in rows.tolist())
+        takes = any(rival.counts(row) for rival in self._rivals for row in rows.tolist())
         with snapshot.trial() as kept:
             snapshot.assume_many(rows, nodes)
-            depends = known is None or first_matches or attaches or bool(self._has_claims(rows).any())
-            if depends and not self._can_place_again():
+            if (known is None or first_matches or takes) and not self._can_place_again():
                 return False
             kept.commit()
         return True
-
-    def _attaches(self, shape: Shape) -> bool:
-        """Return whether pods of a shape have a volume of a limited driver of the members."""
-        return any(attachment.driver in self._drivers for attachment in shape.attachments)
-
-    def _has_claims(self, rows: Rows) -> Bools:
-        """Return which pods have claims, whose devices members may need."""
-        uses = self._snapshot.devices.uses
-        return np.array([self._needs_devices and uses(row) for row in rows.tolist()], np.bool_)
 
     def _spread_allows(self, rows: Rows, nodes: Int32s) -> bool | None:
         """Return whether spread constraints allow more pods; None if all members must be placed to know."""
@@ -190,7 +172,7 @@ class Neighbours:
         """Place the members where they were, as far as other pods decide how; return whether all fit."""
         snapshot = self._snapshot
         chain = self._chain
-        filters = (chain.spread, chain.pod_affinity, chain.attach_limits, chain.devices)
+        filters = chain.counting()
         with snapshot.trial():
             for row, node in self._placed.items():
                 self._deadline.enforce()
@@ -262,18 +244,18 @@ class Neighbours:
         return share
 
     def _conflicts_on_node(self, kinds: "_PodsByShape", nodes: Int32s) -> Bools:
-        """Return which pods have a host port or a disk that a member has on the same node."""
+        """Return which pods use a thing, such as a host port, that a member uses on the same node."""
         held: dict[int, list[Shape]] = defaultdict(list)
         for shape_id, shape in self._shapes.items():
-            for node in self._nodes[shape_id] if shape.ports or shape.disks else ():
+            for node in self._nodes[shape_id] if exclusive(shape) else ():
                 held[node].append(shape)
         hosts = np.zeros(len(self._snapshot.alive), np.bool_)
         hosts[list(held)] = True
         same = np.zeros(len(nodes), np.bool_)
         for shape, owners in kinds.each():
-            for at in owners[hosts[nodes[owners]]].tolist() if shape.ports or shape.disks else ():
+            for at in owners[hosts[nodes[owners]]].tolist() if exclusive(shape) else ():
                 self._deadline.enforce()
-                same[at] = any(conflict_on_node(shape, member) for member in held[nodes.item(at)])
+                same[at] = any(in_conflict(shape, member, on_node=True) for member in held[nodes.item(at)])
         return same
 
 

@@ -19,14 +19,16 @@ from podium.api.minors import group_minor
 from podium.api.podkinds.kind import PodOwner
 from podium.api.podrequests import LATEST
 from podium.api.schedulable import Schedulable
-from podium.api.storage import VolumeAttachment
 from podium.cluster.reader import Child, ClusterReader, Name, name_of
 from podium.groups.topology import spread_topology
 from podium.groups.trees import leaves, root_key
 from podium.planner.arrays import Int32s, Int64s, Rows, grown
 from podium.planner.deadline import NEVER, Deadline
 from podium.planner.devices.plannedclaims import claim_key
+from podium.planner.framework import Effect
+from podium.planner.indexes import discard
 from podium.planner.placement import Placer
+from podium.planner.plugins import PLUGINS
 from podium.planner.preemption.budgets import BudgetIndex
 from podium.planner.preemption.choice import Chooser, Chosen
 from podium.planner.preemption.decision import DecisionCache
@@ -44,7 +46,6 @@ from podium.planner.scores import UPSTREAM
 from podium.planner.semantics import Semantics, UnitRule
 from podium.planner.settings import Budgets, Settings
 from podium.planner.snapshot import Snapshot
-from podium.planner.volumes.index import discard
 
 # Keeps the pending pods that hold room on a node reserved for them, and the priority they count with.
 #
@@ -182,7 +183,7 @@ class PlanningState:
     ) -> None:
         self.view = view
         self.settings = settings or Settings()
-        self.snapshot = Snapshot(minor, lambda: view.unread)
+        self.snapshot = Snapshot(minor, lambda: view.unread, PLUGINS)
         semantics = self.settings.semantics
         own = semantics is Semantics.KEP
         # Without the gates, the release alone decides.
@@ -222,7 +223,7 @@ class PlanningState:
         self._changed_claims: set[Name] = set()
         self._planning = False
         self.snapshot.observe(self._moved, many=self._moved_many)
-        for obj in _objects(view):
+        for obj in self._objects():
             self.apply(None, obj)
         for group in view.groups.values():
             self._note_set(None, group)
@@ -237,11 +238,11 @@ class PlanningState:
         if isinstance(changed, PodOwner):
             self._apply_owner(_uid(before), _uid(after))
             return
-        if isinstance(changed, VolumeAttachment):
-            self._apply_attachment(before, after)
-            return
-        self._cache.clear()
-        self.snapshot.apply(before, after)
+        effect = self.snapshot.apply(before, after)
+        if effect is Effect.ANY:
+            self._cache.clear()
+        elif effect is Effect.LESS_ROOM:
+            self._cache.clear_plans()
         match changed:
             case PodGroup():
                 self._note_set(before, after)
@@ -259,6 +260,16 @@ class PlanningState:
                 self._changed_claims.add(claim_key(claim))
             case _:
                 pass
+
+    def _objects(self) -> Iterator[object]:
+        """Yield the objects of the cluster; objects that others refer to come first."""
+        view = self.view
+        yield from view.groups.values()
+        for plugin in self.snapshot.plugins:
+            yield from plugin.objects(view)
+        devices = (view.device_classes, view.resource_slices, view.resource_claims)
+        for index in (*devices, view.nodes, view.pods, view.budgets):
+            yield from index.values()
 
     def catch_up(self) -> None:
         """Compute again what the groups, trees and claims decide that changed: one walk for many changes.
@@ -421,14 +432,6 @@ class PlanningState:
         if concerned or self._concerns(row):
             self._cache.clear()
 
-    def _apply_attachment(self, before: object, after: object) -> None:
-        """Apply a change of an attachment; there are as many as binds, and most limit no pod."""
-        limited = self.placer.chain.attach_limits.limited
-        if limited(before) or limited(after):
-            # A slot that is taken makes no room.
-            (self._cache.clear_plans if before is None else self._cache.clear)()
-        self.snapshot.apply(before, after)
-
     def spread_peers(self, group: PodGroup) -> tuple[Rows, ...]:
         """Return the pods (rows) of each other group in the set of a group."""
         name = spread_topology(group)[1]
@@ -505,16 +508,6 @@ class PlanningState:
         if not self._planning:
             self._cache.clear()
             self._touch(pod_rows.tolist())
-
-
-def _objects(view: ClusterReader) -> Iterator[object]:
-    """Yield the objects of a snapshot; objects that others refer to come first."""
-    drivers = (view.storage_classes, view.csi_drivers, view.csi_nodes)
-    storage = (*drivers, view.storage_capacities, view.attachments)
-    devices = (view.device_classes, view.resource_slices, view.resource_claims)
-    yield from view.groups.values()
-    for index in (*storage, *devices, view.volumes, view.claims, view.nodes, view.pods, view.budgets):
-        yield from index.values()
 
 
 def _no_refusal(_pod: Schedulable) -> str:

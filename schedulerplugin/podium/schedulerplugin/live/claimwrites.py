@@ -49,7 +49,7 @@ from podium.cluster.reader import ClusterReader, Name
 from podium.kube.reading import decode
 from podium.planner.devices.extended import ExtendedClaim
 from podium.planner.devices.plannedclaims import ReservedClaim, StaleClaim, is_allocated, same_devices
-from podium.planner.volumes.ledger import BoundVolume, ProvisionedVolume
+from podium.planner.plugins.volumes.ledger import BoundVolume, ProvisionedVolume
 from podium.runtime.manager import utc_now
 from podium.schedulerplugin.live.devicetransforms import named_requests
 from podium.schedulerplugin.live.writes import ChangedError, GoneError, StoredObject, Writes

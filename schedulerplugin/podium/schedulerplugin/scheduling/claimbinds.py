@@ -28,10 +28,10 @@ from podium.api.core import SCHEDULER_ERROR
 from podium.api.devices import ResourceClaim
 from podium.planner.devices.plannedclaims import ReservedClaim, StaleClaim
 from podium.planner.devices.prepared import failed_device
+from podium.planner.indexes import discard
+from podium.planner.plugins.volumes.claims import UNBOUND
+from podium.planner.plugins.volumes.ledger import ProvisionedVolume
 from podium.planner.settings import LiveSettings
-from podium.planner.volumes.claims import UNBOUND
-from podium.planner.volumes.index import discard
-from podium.planner.volumes.ledger import ProvisionedVolume
 from podium.schedulerplugin.scheduling.binds import Binds
 from podium.schedulerplugin.scheduling.claimplans import (
     ClaimKey,
@@ -131,7 +131,7 @@ class ClaimBinds:
         """
         engine = self._engine
         rows = list(self._entry_pods.rows(pod for pod, _ in bind.pods))
-        delayed = [row for row in rows if engine.snapshot.shape_at(row).delayed]
+        delayed = [row for row in rows if engine.has_delayed_claims(row)]
         using = [row for row in rows if engine.snapshot.devices.uses(row)]
         if not delayed and not using:
             return bind

@@ -15,8 +15,9 @@ from podium.api.reads import Kind
 from podium.api.storage import PersistentVolumeClaim
 from podium.planner.devices.plannedclaims import AssumedClaim, ReservedClaim, StaleClaim
 from podium.planner.devices.prepared import is_prepared
+from podium.planner.plugins.volumes.ledger import BoundVolume, ProvisionedVolume, VolumePlan
+from podium.planner.plugins.volumes.plugin import VolumesPlugin
 from podium.planner.snapshot import Snapshot
-from podium.planner.volumes.ledger import BoundVolume, ProvisionedVolume, VolumePlan
 
 ClaimPlan = BoundVolume | ProvisionedVolume | ReservedClaim | StaleClaim
 
@@ -75,7 +76,7 @@ def claim_of(snapshot: Snapshot, plan: ClaimPlan) -> PersistentVolumeClaim | Res
     if isinstance(plan, ReservedClaim | StaleClaim):
         claim = snapshot.devices.claims.get(plan.claim)
         return claim if claim is not None and plan.concerns(claim) else None
-    known = snapshot.volumes.claims.get(plan.claim)
+    known = snapshot.plugin(VolumesPlugin).known.claims.get(plan.claim)
     return known if known is not None and (known.metadata.uid or "") == plan.uid else None
 
 
@@ -108,9 +109,9 @@ def is_seen(snapshot: Snapshot, plan: ClaimPlan) -> bool:
         case StaleClaim():
             return True
         case ProvisionedVolume():
-            return snapshot.volumes.claims[plan.claim].selected_node == plan.node
+            return snapshot.plugin(VolumesPlugin).known.claims[plan.claim].selected_node == plan.node
         case BoundVolume():
-            volume = snapshot.volumes.volumes.get(plan.volume)
+            volume = snapshot.plugin(VolumesPlugin).known.volumes.get(plan.volume)
             owner = volume.spec.claimRef if volume is not None and volume.spec is not None else None
             # A user's reservation stays.
             return owner is not None and owner.uid == plan.uid and plan.by_scheduler

@@ -9,10 +9,10 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple, Protocol
 
+from podium.api.claims import claim_names
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Name
 from podium.planner.shapes import PodTerm, Shape
-from podium.planner.volumes.claims import claims_of
 
 # Up to this many nodes are checked one by one; of more, those without room are filtered at once.
 _FEW_PLACES = 32
@@ -107,7 +107,7 @@ class ClusterEvents:
             self.any_pod = True
         if left:
             self.repelled |= _repels(pod)
-            self.claims.update((pod.metadata.namespace or "", claim) for claim in claims_of(pod))
+            self.claims.update(claim_names(pod))
 
 
 def helps(events: ClusterEvents, kind: PodRequirements, cluster: ClusterQueries) -> bool:
@@ -117,14 +117,14 @@ def helps(events: ClusterEvents, kind: PodRequirements, cluster: ClusterQueries)
         events.repelled
         or (events.rules and kind.may_preempt)
         or (events.volumes and has_volumes(shape))
-        or not events.claims.isdisjoint((shape.namespace, claim) for claim in shape.exclusive_claims)
+        or not all(events.claims.isdisjoint(need.exclusive_claims) for need in shape.needs)
         or (bool(events.nodes) and _looks_around(shape))
         or _sees(shape, events)
     ):
         return True
     # A preemptor has counted on the room of its possible victims. Once they are gone, that helps only a pod
     # that fits at once.
-    detached = events.detached if shape.attachments else set()
+    detached = events.detached if any(need.attaches for need in shape.needs) else set()
     blocked: set[int] = set()
     if kind.may_preempt:
         left = chain(events.rooms.items(), events.leaving.items())
@@ -144,9 +144,8 @@ def helps(events: ClusterEvents, kind: PodRequirements, cluster: ClusterQueries)
 
 def has_volumes(shape: Shape) -> bool:
     """Return whether claims restrict the nodes of a pod; a part in `missing` may be a claim."""
-    restricted = shape.devices or shape.refused or shape.volumes or shape.zones or shape.exclusive_claims
-    constrained = restricted or shape.delayed or shape.volume_missing or shape.missing
-    return bool(constrained or shape.extended.resources)
+    restricted = shape.devices or shape.extended.resources or shape.refused or shape.missing
+    return bool(restricted) or any(need.restricts for need in shape.needs)
 
 
 def _looks_around(shape: Shape) -> bool:

@@ -35,11 +35,11 @@ from podium.groups.trees import group_at, members_below
 from podium.planner.devices.plannedclaims import claim_key, is_allocated
 from podium.planner.features import declared
 from podium.planner.overlay import PENDING
+from podium.planner.plugins.volumes.index import attached_volume
 from podium.planner.preemption.protection import exemption, protected
 from podium.planner.progress import created_claims
 from podium.planner.rejections import rejected_for
 from podium.planner.settings import Budgets
-from podium.planner.volumes.index import attached_volume
 from podium.schedulerplugin.scheduling.claimplans import ClaimKey
 from podium.schedulerplugin.scheduling.decisioneffects import pod_ref
 from podium.schedulerplugin.scheduling.effects import Key

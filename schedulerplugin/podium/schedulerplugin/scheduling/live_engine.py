@@ -23,6 +23,8 @@ from podium.planner.arrays import Bools, Rows
 from podium.planner.deadline import NEVER, Deadline
 from podium.planner.devices.plannedclaims import ReservedClaim, StaleClaim
 from podium.planner.engine import Engine
+from podium.planner.plugins.volumes.ledger import VolumePlan
+from podium.planner.plugins.volumes.plugin import VolumesPlugin
 from podium.planner.preemption.decision import Decision
 from podium.planner.preemption.domainsearch import DomainSearch
 from podium.planner.preemption.groupplacement import place_pods
@@ -30,7 +32,6 @@ from podium.planner.preemption.inflight import Intents
 from podium.planner.preemption.target import PlacementTarget, PreemptorPods, Unplaceable
 from podium.planner.settings import Settings
 from podium.planner.shapes import Shape
-from podium.planner.volumes.ledger import VolumePlan
 from podium.schedulerplugin.scheduling.claimplans import PodClaimsPlan
 from podium.schedulerplugin.scheduling.effects import PodRef
 
@@ -54,6 +55,7 @@ class LiveEngine(Engine):
         self._yielded: Counter[int] = Counter()
         spares = (settings or Settings())._replace(spares_system=True)
         super().__init__(view, spares, minor, self.intents)
+        self._volumes = self.snapshot.plugin(VolumesPlugin)
 
     def resume(
         self,
@@ -276,9 +278,13 @@ class LiveEngine(Engine):
         """Count a pod where the API server has it again, because its bind failed."""
         self.snapshot.forget_pod(pod_row)
 
+    def has_delayed_claims(self, pod_row: int) -> bool:
+        """Return whether claims of a pod get their volumes with a node."""
+        return bool(self._volumes.needs(self.snapshot.shape_at(pod_row)).delayed)
+
     def volume_plan(self, pod_row: int) -> VolumePlan | None:
         """Return what is written for the claims of an assumed pod; None if they find no volumes."""
-        return self.placer.chain.volume_binding.plan(pod_row)
+        return self._volumes.plan(pod_row)
 
     def reservations(self, pod_row: int) -> list[ReservedClaim | StaleClaim] | None:
         """Return what is written to the device claims of an assumed pod; None if they find no devices."""
@@ -286,13 +292,13 @@ class LiveEngine(Engine):
 
     def hold_claims(self, plan: PodClaimsPlan) -> None:
         """Keep the volumes, the space and the devices of a plan from others, wherever its pods count."""
-        self.snapshot.delayed.ledger.assume(plan.volumes)
+        self._volumes.delayed.ledger.assume(plan.volumes)
         self.snapshot.devices.assume(plan.assumed)
 
     def release_claims(self, plan: PodClaimsPlan) -> None:
         """Hold a plan no more."""
         self._cache.clear()
-        self.snapshot.delayed.ledger.forget(plan.volumes)
+        self._volumes.delayed.ledger.forget(plan.volumes)
         self.snapshot.devices.forget(plan.assumed)
 
     def unreached(self, shape: Shape, node_row: int) -> str:

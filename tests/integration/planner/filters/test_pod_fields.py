@@ -14,7 +14,6 @@ from tests.support.servers import Server
 from podium.api.claims import Present
 from podium.api.schedulable import SchedulableSpec
 from podium.planner.shapes import shape_of
-from podium.planner.volumes import Volumes
 
 # Fields that do not affect the node of a pod: the reason, and the fields by definition.
 HARMLESS = {
@@ -107,7 +106,7 @@ def test_every_excused_field_exists_and_is_not_read() -> None:
 def test_a_field_that_needs_a_filter_is_refused_by_name() -> None:
     """Podium lacks the filter."""
     running = pod(resourceClaims=[{"name": "gpu"}], node="n")
-    assert shape_of(running, Volumes()).missing == ("resource claims",)
+    assert shape_of(running).missing == ("resource claims",)
 
 
 @pytest.mark.server

@@ -19,6 +19,8 @@ from podium.cluster.state import ClusterState
 from podium.errors import PodiumError
 from podium.planner.comparer import PODS_A_NODE, Comparer, compare_node, compare_pod
 from podium.planner.overlay import PENDING
+from podium.planner.plugins.volumes.index import Volumes
+from podium.planner.plugins.volumes.plugin import VolumesPlugin
 from podium.planner.settings import Settings
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 
@@ -31,6 +33,14 @@ APART = {
         ]
     }
 }
+
+
+def known(scene: Any) -> Volumes:
+    """Return the storage objects that the engine knows."""
+    engine: LiveEngine = scene.engine
+    return engine.snapshot.plugin(VolumesPlugin).known
+
+
 PORTS = [{"name": "main", "resources": {"requests": {"cpu": "1"}}, "ports": [{"hostPort": 80}]}]
 
 
@@ -124,12 +134,12 @@ CORRUPTIONS: dict[str, tuple[Callable[[Scene], Any], str]] = {
     "terminating": (lambda s: set_in(s.engine.snapshot.terminating, s.a, True), "/a: terminating"),
     "pod object": (lambda s: set_in(s.engine.snapshot.pods, s.a, pod("a")), "/a: another version"),
     "lost pod": (lambda s: s.engine.snapshot.pod_row.pop((NS, "a")), f"pod {NS}/a: no row"),
-    "claim": (lambda s: s.engine.snapshot.volumes.claims.pop((NS, "c")), "/c: another version of claim c"),
-    "volume": (lambda s: s.engine.snapshot.volumes.volumes.pop("v"), "/c: another version of claim c"),
+    "claim": (lambda s: known(s).claims.pop((NS, "c")), "/c: another version of claim c"),
+    "volume": (lambda s: known(s).volumes.pop("v"), "/c: another version of claim c"),
     "ports": (lambda s: counter(s.engine, 0).rows.pop(s.n), "node n: counters"),
-    "attached": (lambda s: counter(s.engine, 1).rows.update({s.n: 2}), "node n: counters"),
-    "terms": (lambda s: counter(s.engine, 3).rows.update({s.n: 2}), "node n: counters"),
-    "questions": (lambda s: counter(s.engine, 2).rows.pop(s.n), "node n: counters"),
+    "attached": (lambda s: counter(s.engine, 2).rows.update({s.n: 2}), "node n: counters"),
+    "terms": (lambda s: counter(s.engine, 4).rows.update({s.n: 2}), "node n: counters"),
+    "questions": (lambda s: counter(s.engine, 3).rows.pop(s.n), "node n: counters"),
     "nomination": (lambda s: s.engine.nominations._names.pop(row(s.engine, "waits")), "/waits: nomination"),
     "nominated priority": (lambda s: set_in(s.engine.nominations._priority, 0, 9), "node m: nominations"),
     "assumed": (lambda s: s.engine.snapshot.assume(row(s.engine, "waits"), s.n), "/waits: node is"),
@@ -137,7 +147,8 @@ CORRUPTIONS: dict[str, tuple[Callable[[Scene], Any], str]] = {
 
 
 def counter(engine: LiveEngine, which: int) -> Any:
-    (found, *_) = engine.placer.counters[which]._counters.values()
+    counters: Any = engine.placer.counters[which]
+    (found, *_) = counters._counters.values()
     return found
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.filters import builders, dynamic_cases
+from tests.support.filters.builders import empty_snapshot
 from tests.support.filters.dynamic_scene import SAYS, Filters, Scene
 from tests.unit.planner.filters.test_dynamic_filters import LABELS, PLACES, PODS, TEMPLATES
 
@@ -22,7 +23,7 @@ A: dict[str, Any] = {"labels": {"app": "a"}}
 
 def crowd() -> tuple[Snapshot, dict[str, int]]:
     """Two nodes, and two pods of an app on the first."""
-    snapshot = Snapshot()
+    snapshot = empty_snapshot()
     for name in "mn":
         snapshot.add_node(builders.node(name, labels={"host": name}))
     for name in "xy":
@@ -34,7 +35,7 @@ def test_moves_that_are_undone_reach_no_counter() -> None:
     """No move is pending afterwards, and none was counted."""
     snapshot, rows = crowd()
     filters = Filters(snapshot)
-    shape = shape_of(builders.pod(**A, **dynamic_cases.spread("a", "host")), snapshot.volumes)
+    shape = shape_of(builders.pod(**A, **dynamic_cases.spread("a", "host")), snapshot.plugins)
     assert filters.why(shape, "m") == [SAYS["skew"]]
     counted = filters.spread._plans._counters
     with snapshot.trial():
@@ -50,7 +51,7 @@ def test_the_move_of_another_pod_undoes_nothing() -> None:
     snapshot, rows = crowd()
     filters = Filters(snapshot)
     shape = shape_of(
-        builders.pod(**A, **dynamic_cases.anti_affinity(dynamic_cases.term("a", "host"))), snapshot.volumes
+        builders.pod(**A, **dynamic_cases.anti_affinity(dynamic_cases.term("a", "host"))), snapshot.plugins
     )
     assert filters.why(shape, "m") == [SAYS["anti-affinity"]]
     with snapshot.trial():
@@ -76,7 +77,7 @@ def test_a_single_move_counts_before_bulk_moves_that_still_wait() -> None:
     """A pod is placed in bulk and removed singly before any read: the count is zero, not less."""
     snapshot, rows = crowd()
     filters = Filters(snapshot)
-    shape = shape_of(builders.pod(**A, **dynamic_cases.spread("a", "host")), snapshot.volumes)
+    shape = shape_of(builders.pod(**A, **dynamic_cases.spread("a", "host")), snapshot.plugins)
     assert filters.why(shape, "n") == []
     with snapshot.trial():
         both = np.array([rows["x"], rows["y"]])
@@ -107,12 +108,12 @@ def test_waiting_moves_are_counted_before_unused_counters_are_dropped(
 
 def test_waiting_moves_follow_a_node_to_another_domain() -> None:
     """A pod is counted in bulk, then its node gets another zone, then the counter is read."""
-    snapshot = Snapshot()
+    snapshot = empty_snapshot()
     for name, zone in {"m": "1", "n": "2"}.items():
         snapshot.add_node(builders.node(name, labels={"zone": zone}))
     snapshot.add_pod(builders.pod("x", **A))
     filters = Filters(snapshot)
-    shape = shape_of(builders.pod(**dynamic_cases.anti_affinity(dynamic_cases.term("a"))), snapshot.volumes)
+    shape = shape_of(builders.pod(**dynamic_cases.anti_affinity(dynamic_cases.term("a"))), snapshot.plugins)
     assert filters.why(shape, "n") == []
     snapshot.assume_many(np.array([0]), np.array([snapshot.row["m"]], np.int32))
     snapshot.add_node(builders.node("m", labels={"zone": "2"}))
@@ -121,12 +122,12 @@ def test_waiting_moves_follow_a_node_to_another_domain() -> None:
 
 def test_a_node_may_change_its_domain_twice() -> None:
     """Its pods are counted in the new domain, and no longer in the old one."""
-    snapshot = Snapshot()
+    snapshot = empty_snapshot()
     for name, zone in {"m": "1", "n": "2", "o": "3"}.items():
         snapshot.add_node(builders.node(name, labels={"zone": zone}))
     snapshot.add_pod(builders.pod("x", node="m", **A))
     filters = Filters(snapshot)
-    shape = shape_of(builders.pod(**dynamic_cases.anti_affinity(dynamic_cases.term("a"))), snapshot.volumes)
+    shape = shape_of(builders.pod(**dynamic_cases.anti_affinity(dynamic_cases.term("a"))), snapshot.plugins)
     for zone, refused in (("2", "mn"), ("3", "mo"), ("1", "m")):
         snapshot.add_node(builders.node("m", labels={"zone": zone}))
         assert [each for each in "mno" if filters.why(shape, each)] == list(refused)
@@ -134,10 +135,10 @@ def test_a_node_may_change_its_domain_twice() -> None:
 
 def test_the_number_of_domains_may_grow() -> None:
     """A counter that is read after every new domain has room for it, whatever it held before."""
-    snapshot = Snapshot()
+    snapshot = empty_snapshot()
     filters = Filters(snapshot)
     shape = shape_of(
-        builders.pod(**dynamic_cases.anti_affinity(dynamic_cases.term("a", "host"))), snapshot.volumes
+        builders.pod(**dynamic_cases.anti_affinity(dynamic_cases.term("a", "host"))), snapshot.plugins
     )
     for number in range(20):
         snapshot.add_node(builders.node(f"n{number}", labels={"host": str(number)}))

@@ -384,7 +384,7 @@ def test_nodes_with_earlier_alternatives_have_higher_scores(
     engine = engine_of(cluster(2, 0), devices, devices_of(ANY, 0), claims, pod("p", claims=names))
     snapshot, found = engine.snapshot, engine.placer.chain.devices
     shape = snapshot.shape_at(snapshot.pod_row[NS, "p"])
-    assert found.has_preferences(shape) == (points != (0, 0))
+    assert found.prefers(shape) == (points != (0, 0))
     rows = np.array([snapshot.row[name] for name in ("n0", "n1")], np.intp)
     assert tuple(found.scores(shape, rows).tolist()) == points
 

@@ -6,6 +6,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 from tests.support.filters import builders
+from tests.support.filters.builders import empty_snapshot
 from tests.support.filters.dynamic_cases import (
     CASES,
     FEATURES,
@@ -21,20 +22,19 @@ from tests.support.filters.dynamic_scene import NAMESPACES, SAYS, Filters, Scene
 
 from podium.planner.filters import counters
 from podium.planner.shapes import shape_of
-from podium.planner.snapshot import Snapshot
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_the_message_for_each_node(case: Case) -> None:
     """The messages are kube-scheduler's; only a refusal that preemption might change is resolvable."""
-    snapshot = Snapshot()
+    snapshot = empty_snapshot()
     for name, labels in NODES.items():
         said_of_itself = {"host": name, **labels}
         snapshot.add_node(builders.node(name, labels=said_of_itself, features=FEATURES.get(name)))
     filters = Filters(snapshot)
     for number, (template, node) in enumerate(case.standing):
         snapshot.add_pod(builders.pod(f"pod-{number}", node=node, **template))
-    shape = shape_of(builders.pod(**case.pod), snapshot.volumes)
+    shape = shape_of(builders.pod(**case.pod), snapshot.plugins)
     reasons = {node: filters.why(shape, node) for node in NODES}
     assert {node: each for node, each in reasons.items() if each} == {
         node: [SAYS[each]] for node, each in case.says.items()
@@ -44,13 +44,13 @@ def test_the_message_for_each_node(case: Case) -> None:
 def test_changed_namespace_labels_are_read_again() -> None:
     """The terms of the incoming pod and of running pods, and the scores, agree."""
     namespaces = dict(NAMESPACES)
-    snapshot = Snapshot()
+    snapshot = empty_snapshot()
     snapshot.add_node(builders.node("m", labels={"zone": "1"}))
     filters = Filters(snapshot, namespaces)
     tested = term("a", namespaceSelector={"matchLabels": {"env": "test"}})
     snapshot.add_pod(builders.pod("b", node="m", namespace="team-b", **A, **anti_affinity(tested)))
     shapes = {
-        name: shape_of(builders.pod(**A, **spec), snapshot.volumes)
+        name: shape_of(builders.pod(**A, **spec), snapshot.plugins)
         for name, spec in {"near": affinity(tested), "far": anti_affinity(tested), "plain": {}}.items()
     }
 
@@ -67,12 +67,12 @@ def test_changed_namespace_labels_are_read_again() -> None:
 
 def test_the_emptiest_domain_is_followed_both_ways() -> None:
     """Zone 2 is the emptiest, then zone 1 is, then both are equal, as pods are tried and removed."""
-    snapshot = Snapshot()
+    snapshot = empty_snapshot()
     for name, zone in {"m": "1", "o": "2"}.items():
         snapshot.add_node(builders.node(name, labels={"zone": zone}))
     for name, place in {"x": "m", "y": "m", "z": "o"}.items():
         snapshot.add_pod(builders.pod(name, node=place, **A))
-    filters, shape = Filters(snapshot), shape_of(builders.pod(**A, **spread("a")), snapshot.volumes)
+    filters, shape = Filters(snapshot), shape_of(builders.pod(**A, **spread("a")), snapshot.plugins)
     rows = {name: at for (_, name), at in snapshot.pod_row.items()}
 
     def refused() -> list[str]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 from tests.support.filters import builders
-from tests.support.filters.builders import node, pod
+from tests.support.filters.builders import empty_snapshot, node, pod
 from tests.support.filters.dynamic_cases import anti_affinity
 from tests.support.steps import steps
 
@@ -76,7 +76,7 @@ _changes = st.lists(st.one_of(_pods, _pods, _pods, st.sampled_from(NAMES)), min_
 
 
 def _nodes() -> Snapshot:
-    snapshot = Snapshot()
+    snapshot = empty_snapshot()
     for name, zone in (("m", "x"), ("n", "x")):
         snapshot.add_node(node(name, labels={"host": name, "zone": zone}))
     return snapshot

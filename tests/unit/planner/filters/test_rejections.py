@@ -5,19 +5,17 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.filters.builders import node, pod
+from tests.support.filters.builders import empty_snapshot, node, pod
 from tests.support.filters.dynamic_scene import NAMESPACES
 
 from podium.planner import rejections
 from podium.planner.placement import Placer
 from podium.planner.rejections import MOST, SECONDS, Rejections, rejected_for
 from podium.planner.shapes import Shape, shape_of
-from podium.planner.snapshot import Snapshot
-from podium.planner.volumes import Volumes
 
 
 def shape(**spec: Any) -> Shape:
-    return shape_of(pod("p", {"cpu": "1"}, **spec), Volumes())
+    return shape_of(pod("p", {"cpu": "1"}, **spec), empty_snapshot().plugins)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +43,11 @@ def test_equal_pods_avoid_a_node_for_some_minutes() -> None:
     known = Rejections()
     known.record(shape(labels={"index": "0"}), "n", 100.0)
     assert known.nodes(shape(labels={"index": "1"})) == ("n",)
-    others = (shape(namespace="team-b"), shape(nodeSelector={"a": "b"}), shape_of(pod("p"), Volumes()))
+    others = (
+        shape(namespace="team-b"),
+        shape(nodeSelector={"a": "b"}),
+        shape_of(pod("p"), empty_snapshot().plugins),
+    )
     assert [known.nodes(each) for each in others] == [()] * 3
     known.expire(100.0 + SECONDS - 1)
     assert known.nodes(shape()) == ("n",)
@@ -80,7 +82,7 @@ NODES = {"m": "8", "n": "4", "o": "2"}
 @given(avoided=st.sets(st.sampled_from("mnox")), count=st.integers(1, 14), run=st.sampled_from([1, 64]))
 def test_avoided_nodes_are_taken_when_all_others_are_full(avoided: set[str], count: int, run: int) -> None:
     """A better score does not change that; the pods fill the other nodes first."""
-    snapshot = Snapshot()
+    snapshot = empty_snapshot()
     for name, cpu in NODES.items():
         snapshot.apply(None, node(name, {"cpu": cpu, "memory": "64Gi"}))
     for at in range(count):

@@ -22,7 +22,7 @@ def scored(
 ) -> dict[str, int]:
     """Return one kind of score by node name, with all nodes in the choice."""
     snapshot = snapshot_of(*objects, wanted)
-    shape = shape_of(wanted, snapshot.volumes)
+    shape = shape_of(wanted, snapshot.plugins)
     rows = np.flatnonzero(snapshot.alive)
     points: list[int] = getattr(Scores(snapshot, strategy, weights), kind)(shape, rows).tolist()
     return {str(snapshot.names[row]): value for row, value in zip(rows.tolist(), points, strict=True)}
@@ -40,7 +40,7 @@ def packed(wanted: Schedulable, *objects: object, weights: Weights = UPSTREAM) -
 def one_by_one(wanted: Schedulable, *objects: object, strategy: Strategy) -> dict[str, int]:
     """The allocation scores by node name, each computed alone."""
     snapshot = snapshot_of(*objects)
-    shape, scores = shape_of(wanted, snapshot.volumes), Scores(snapshot, strategy)
+    shape, scores = shape_of(wanted, snapshot.plugins), Scores(snapshot, strategy)
     worth = scores.allocation_at(shape)
     return {name: worth(row) for name, row in snapshot.row.items()}
 
@@ -179,7 +179,7 @@ def test_the_sum_is_weighted_as_in_the_default_profile() -> None:
 def test_the_choice_decides_the_scale() -> None:
     """A node that did not pass the filters does not count as the best or worst."""
     snapshot = snapshot_of(node("n", labels={"a": "1"}), node("m", labels={"a": "1", "b": "1"}))
-    shape = shape_of(pod("p", affinity=preferred((1, "a", "1"), (3, "b", "1"))), snapshot.volumes)
+    shape = shape_of(pod("p", affinity=preferred((1, "a", "1"), (3, "b", "1"))), snapshot.plugins)
     scores = Scores(snapshot)
     assert scores.affinity(shape, np.array([snapshot.row["n"]])).tolist() == [100]
     assert scores.affinity(shape, np.array([snapshot.row["n"], snapshot.row["m"]])).tolist() == [25, 100]
@@ -190,7 +190,7 @@ def test_the_choice_decides_the_scale() -> None:
 def test_scores_follow_the_nodes() -> None:
     """A cached score is dropped when a node changes."""
     snapshot = snapshot_of(node("n"), node("m"))
-    shape, rows = shape_of(pod("p"), snapshot.volumes), np.array([0, 1])
+    shape, rows = shape_of(pod("p"), snapshot.plugins), np.array([0, 1])
     scores = Scores(snapshot)
     assert scores.taints(shape, rows).tolist() == [100, 100]
     snapshot.add_node(node("m", taints=[soft("t")]))
@@ -267,7 +267,7 @@ def test_keeping_scores_by_row_changes_nothing(strategy: Strategy) -> None:
     """Allocation depends on the row alone: scoring changed rows equals scoring all."""
     snapshot = snapshot_of(*(node(f"n{at}", room("4", "8Gi")) for at in range(3)))
     snapshot.apply(None, pod("p", room("1", "1Gi")))
-    shape, scores = shape_of(pod("p", room("1", "1Gi")), snapshot.volumes), Scores(snapshot, strategy)
+    shape, scores = shape_of(pod("p", room("1", "1Gi")), snapshot.plugins), Scores(snapshot, strategy)
     rows = np.arange(3)
     kept = scores.allocation(shape, rows)
     snapshot.assume(snapshot.pod_row["team-a", "p"], 1)

@@ -6,9 +6,10 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.filters.builders import claim, container, node, pod, volume
+from tests.support.filters.builders import claim, container, empty_snapshot, node, pod, volume, volume_needs
 from tests.support.filters.plain_dynamic import matches
 
+from podium.api.claims import claim_names
 from podium.api.meta import LabelSelector
 from podium.api.nodeselector import NodeSelectorTerm as WrittenTerm
 from podium.api.schedulable import Schedulable, SchedulableSpec, Taint
@@ -25,7 +26,6 @@ from podium.planner.shapes import (
     fingerprint,
     shape_of,
 )
-from podium.planner.volumes import Volumes, claims_of
 
 APP_WEB = {"matchLabels": {"app": "web"}}
 WEB = Selector((Requirement("app", "In", ("web",)),))
@@ -33,18 +33,10 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 def shape(made: Schedulable, *objects: PersistentVolumeClaim | PersistentVolume) -> Shape:
-    return shape_of(made, volumes(*objects))
-
-
-def volumes(*objects: PersistentVolumeClaim | PersistentVolume) -> Volumes:
-    known = Volumes()
-    for each in objects:
-        name = each.metadata.name or ""
-        if isinstance(each, PersistentVolume):
-            known.volumes[name] = each
-        else:
-            known.claims[each.metadata.namespace or "", name] = each
-    return known
+    snapshot = empty_snapshot()
+    for stored in objects:
+        snapshot.apply(None, stored)
+    return shape_of(made, snapshot.plugins)
 
 
 def selector(**written: Any) -> Selector:
@@ -326,13 +318,15 @@ def test_a_bound_volumes_node_affinity_is_in_the_shape() -> None:
     """A volume's node affinity is compared with labels only, so a node's name in it excludes nothing."""
     named = {"matchFields": [expression("metadata.name", "In", "n")]}
     made = shape(pod(**CLAIMED), claim("c", "v"), volume("v", terms=[SSD, named]))
-    assert made.volumes == ((NodeRequirement((Requirement("disk", "In", ("ssd",)),)), NodeRequirement()),)
+    assert volume_needs(made).reach.volumes == (
+        (NodeRequirement((Requirement("disk", "In", ("ssd",)),)), NodeRequirement()),
+    )
     assert made.missing == ()
 
 
 def test_an_ephemeral_claim_is_named_after_its_pod() -> None:
     made = pod("web-0", volumes=[{"name": "tmp", "ephemeral": {}}, *CLAIMED["volumes"], {"name": "config"}])
-    assert claims_of(made) == ("web-0-tmp", "c")
+    assert [name for _, name in claim_names(made)] == ["web-0-tmp", "c"]
     mine = claim("web-0-tmp", "v", owner=made.metadata.uid or "")
     assert shape(made, mine, claim("c", "v"), volume("v")).missing == ()
 
@@ -402,7 +396,7 @@ TEMPLATE: dict[str, Any] = {
 
 def marked(made: Schedulable) -> bytes | None:
     """Return the fingerprint of a pod whose labels all count."""
-    return fingerprint(made, tuple(sorted((made.metadata.labels or {}).items())))
+    return fingerprint(made, tuple(sorted((made.metadata.labels or {}).items())), empty_snapshot().plugins)
 
 
 def test_copies_share_a_shape_on_any_node() -> None:
@@ -484,4 +478,4 @@ MERGED: list[dict[str, Any]] = [
 def test_labels_that_a_pod_takes_into_its_own_selectors_are_in_its_fingerprint(spec: dict[str, Any]) -> None:
     """They decide what its selectors match, whether or not another selector names them."""
     web, other = (pod("a", labels={"app": app}, **spec) for app in ("web", "db"))
-    assert fingerprint(web, ()) != fingerprint(other, ())
+    assert fingerprint(web, (), ()) != fingerprint(other, (), ())

@@ -10,7 +10,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.support.filters import picture
-from tests.support.filters.builders import NS, claim, container, node, pod, volume
+from tests.support.filters.builders import (
+    NS,
+    claim,
+    container,
+    empty_snapshot,
+    node,
+    pod,
+    volume,
+    volume_needs,
+)
 from tests.support.filters.picture import row_of, shape_in, snapshot_of
 
 from podium.api.core import Node, Pod
@@ -131,7 +140,7 @@ def test_the_release_decides_which_requests_count() -> None:
     )
     taken = []
     for minor in (36, 37):
-        snapshot = Snapshot(minor)
+        snapshot = empty_snapshot(minor)
         snapshot.apply(None, node("n"))
         snapshot.apply(None, resized)
         taken.append(used(snapshot, "cpu", "n"))
@@ -364,7 +373,7 @@ def test_an_unreadable_start_is_named_and_counts_as_none(start: str) -> None:
 def test_a_read_without_constraints_is_refused(obj: object) -> None:
     """A pod read as a member only would fit anywhere; that is a bug of the program."""
     with pytest.raises(TypeError, match="read as Schedulable"):
-        Snapshot().apply(None, obj)
+        empty_snapshot().apply(None, obj)
 
 
 # Volumes.
@@ -384,7 +393,7 @@ def test_shapes_follow_claims_and_volumes() -> None:
         assert shape_in(snapshot, "a").refused
         snapshot.apply(before, after)
     assert not shape_in(snapshot, "a").refused
-    assert len(shape_in(snapshot, "a").volumes) == 1
+    assert len(volume_needs(shape_in(snapshot, "a")).reach.volumes) == 1
     assert used(snapshot, "cpu", "n") == 1000
     snapshot.apply(volume("v", terms=zone), None)
     assert shape_in(snapshot, "a").refused
@@ -514,7 +523,7 @@ def test_no_object_is_applied_during_a_trial(write: Callable[[Snapshot], None]) 
 
 def test_a_snapshot_follows_a_state() -> None:
     """The scheduler's snapshot is fed by the State that its informers feed."""
-    state, snapshot = ClusterState(native_served=True), Snapshot()
+    state, snapshot = ClusterState(native_served=True), empty_snapshot()
     state.observe(snapshot.apply)
     state.apply(node("n"))
     state.apply(pod("a", {"cpu": "1"}, node="n"))
@@ -571,7 +580,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.snapshot = Snapshot()
+        self.snapshot = empty_snapshot()
         self.objects: dict[tuple[type, str], Any] = {}
         self.assumed: dict[str, str] = {}
         self.listeners = [picture.Listener(self.snapshot, many=many) for many in (False, True)]
@@ -668,7 +677,7 @@ class AnyHistory(RuleBasedStateMachine):
     @invariant()
     def it_is_the_snapshot_of_the_objects_there_are(self) -> None:
         """Assert that a new snapshot, built in another order, has the same facts of each object."""
-        anew = Snapshot()
+        anew = empty_snapshot()
         kinds: list[type] = [Schedulable, SchedulableNode, PersistentVolume, PersistentVolumeClaim]
         for key in sorted(self.objects, key=lambda each: (kinds.index(each[0]), each[1])):
             anew.apply(None, self.objects[key])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.filters.builders import Quantities, claim, node, pod, volume
+from tests.support.filters.builders import Quantities, claim, empty_snapshot, node, pod, volume
 from tests.support.filters.picture import snapshot_of
 
 from podium.api.meta import ObjectMeta
@@ -15,16 +15,19 @@ from podium.planner.filters import nodes as filters_of_nodes
 from podium.planner.filters.chain import Chain
 from podium.planner.filters.nodes import (
     DeclaredFeaturesFilter,
-    MissingVolumeFilter,
     NodeAffinityFilter,
     NodeUnschedulableFilter,
     StaticFilter,
     TaintTolerationFilter,
-    VolumeNodeAffinityFilter,
-    VolumeZoneFilter,
     node_filters,
 )
 from podium.planner.filters.resources import ResourcesFilter
+from podium.planner.plugins.volumes.plugin import VolumesPlugin
+from podium.planner.plugins.volumes.volumebinding import (
+    MissingVolumeFilter,
+    VolumeNodeAffinityFilter,
+    VolumeZoneFilter,
+)
 from podium.planner.shapes import Shape, shape_of
 from podium.planner.snapshot import Snapshot
 
@@ -58,12 +61,14 @@ def named(operator: str, name: str) -> Manifest:
 def shape(wanted: Schedulable, snapshot: Snapshot) -> Shape:
     # The resources of a pod count while the pod is there.
     snapshot.apply(None, wanted)
-    return shape_of(wanted, snapshot.volumes)
+    return shape_of(wanted, snapshot.plugins)
 
 
 def refusal(wanted: Shape, snapshot: Snapshot, name: str = "n") -> str | None:
     """The first filter's message, in kube-scheduler's order, for why a pod may not have a node."""
-    volumes = VolumeNodeAffinityFilter(snapshot), MissingVolumeFilter(snapshot), VolumeZoneFilter(snapshot)
+    needs = snapshot.plugin(VolumesPlugin).needs
+    kinds = (VolumeNodeAffinityFilter, MissingVolumeFilter, VolumeZoneFilter)
+    volumes = (kind(snapshot, needs) for kind in kinds)
     first, last = node_filters(snapshot), DeclaredFeaturesFilter(snapshot)
     filters: list[StaticFilter | ResourcesFilter] = [*first, ResourcesFilter(snapshot), *volumes, last]
     row = snapshot.row[name]
@@ -370,7 +375,7 @@ REQUIRED: dict[str, tuple[Manifest, dict[int, tuple[str, ...]]]] = {
 def test_features_are_inferred_as_each_release_does(spec: Manifest, want: dict[int, tuple[str, ...]]) -> None:
     """In 1.35 the gate NodeDeclaredFeatures is off."""
     for minor, features in {35: (), **want}.items():
-        assert shape_of(asks(**spec), Snapshot(minor).volumes, minor).features == features
+        assert shape_of(asks(**spec), empty_snapshot(minor).plugins, minor).features == features
 
 
 @pytest.mark.parametrize(
@@ -529,7 +534,7 @@ def test_node_filters_agree_with_the_documentation(
     pods: list[Schedulable], events: list[SchedulableNode | str]
 ) -> None:
     """After every change of a node, each cached mask equals the answers for pod and node."""
-    snapshot = Snapshot()
+    snapshot = empty_snapshot()
     filters = [
         NodeUnschedulableFilter(snapshot),
         TaintTolerationFilter(snapshot),
@@ -588,7 +593,7 @@ def test_resources_are_subtraction(
 @pytest.mark.parametrize("dtype", [np.bool_, np.int32])
 def test_answers_are_kept_up_to_a_number_of_bytes(dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest are dropped first; wide answers count by their size."""
-    snapshot = Snapshot()
+    snapshot = empty_snapshot()
     snapshot.apply(None, node("n"))
     size = len(snapshot.alive) * np.dtype(dtype).itemsize
     monkeypatch.setattr(filters_of_nodes, "KEPT_BYTES", 3 * size)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.filters.builders import NS, pod
+from tests.support.filters.builders import NS, empty_snapshot, pod
 from tests.support.filters.plain_dynamic import matches
 from tests.support.preemption.clusters import NOW, clusters, objects, state_of
 from tests.support.preemption.plain_cluster import Cluster
@@ -21,7 +21,6 @@ from podium.planner.preemption import budgetsets
 from podium.planner.preemption.budgets import BudgetIndex
 from podium.planner.preemption.budgetsets import MOST_BUDGETS, MOST_VALUES
 from podium.planner.semantics import Charge
-from podium.planner.snapshot import Snapshot
 
 
 def budget(
@@ -52,7 +51,7 @@ class Scene:
     """Running pods and budgets; pods are charged in the order in which they were made."""
 
     def __init__(self, *, empty_selector: bool = True) -> None:
-        self.snapshot = Snapshot()
+        self.snapshot = empty_snapshot()
         self.index = BudgetIndex(self.snapshot, empty_selector=empty_selector)
         self.budgets: dict[tuple[str, str], PodDisruptionBudget] = {}
 

@@ -22,6 +22,7 @@ from tests.support.volumes.manifests import (
     volume,
 )
 
+from podium.planner.plugins.volumes.plugin import VolumesPlugin
 from podium.planner.preemption.outcome import Outcome
 from podium.planner.semantics import Semantics
 
@@ -176,7 +177,7 @@ def test_a_plan_leaves_no_volume_assumed(data: st.DataObject) -> None:
         *(node(f"n{at}", 1) for at in range(4)), *map(decoded, [LOCAL, *disks, *sizes]), *busy, *gang
     )
     engine.plan(of("high"), NOW)
-    delayed = engine.snapshot.delayed
+    delayed = engine.snapshot.plugin(VolumesPlugin).delayed
     assert [delayed.ledger.plan((NS, f"c{at}")) for at in range(number)] == [None] * number
     free = delayed.volumes.free(manifests.LOCAL)
     assert free.free.tolist() == [True] * len(disks)

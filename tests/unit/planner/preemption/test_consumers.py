@@ -11,8 +11,7 @@ from tests.support.preemption.scene import HOST, group, of, placed, planned, vic
 
 from podium.api.core import ResourceClaimEntry
 from podium.api.devices import MAX_CONSUMERS
-from podium.planner.filters.devices import IN_USE
-from podium.planner.preemption.deciding import RELEASING
+from podium.planner.filters.devices import IN_USE, DevicesFilter
 from podium.planner.preemption.outcome import Outcome
 from podium.planner.semantics import Semantics
 
@@ -87,7 +86,7 @@ CASES = {
         AFTER,
     ),
     "a consumer that is gone is awaited": Case(
-        [*BASE, used_by(LESS, "gone"), *users(LESS), HIGH], Outcome.NOT_ELIGIBLE, why=RELEASING
+        [*BASE, used_by(LESS, "gone"), *users(LESS), HIGH], Outcome.NOT_ELIGIBLE, why=DevicesFilter.AWAITS
     ),
     "a consumer that is gone does not suffice": Case(
         [*BASE, used_by(LESS, "gone"), *users(LESS), *gang(2)], NOT, by=of("high")

@@ -29,7 +29,7 @@ from tests.support.preemption.scene import engine_of, group, of, placed, planned
 from podium.api.core import ResourceClaimEntry
 from podium.api.devices import DeviceConstraint, DeviceRequest
 from podium.planner.devices.search import TOO_LONG
-from podium.planner.preemption.deciding import RELEASING
+from podium.planner.filters.devices import DevicesFilter
 from podium.planner.preemption.outcome import Outcome, Plan
 from podium.planner.semantics import Semantics
 
@@ -184,12 +184,14 @@ CASES = {
         [*cluster(1, 1), *holder("a", ["n0/gpu-0"], terminating=True), *waiting("high")], AFTER, (), N0
     ),
     "claims of pods that are gone are awaited": Case(
-        [*cluster(1, 1), claim("a", ["n0/gpu-0"]), *waiting("high")], Outcome.NOT_ELIGIBLE, why=RELEASING
+        [*cluster(1, 1), claim("a", ["n0/gpu-0"]), *waiting("high")],
+        Outcome.NOT_ELIGIBLE,
+        why=DevicesFilter.AWAITS,
     ),
     "no other holder is evicted while claims are awaited": Case(
         [*cluster(1, 2), claim("a", ["n0/gpu-0"]), *holder("b", ["n0/gpu-1"]), *waiting("high")],
         Outcome.NOT_ELIGIBLE,
-        why=RELEASING,
+        why=DevicesFilter.AWAITS,
     ),
     "claims of pods that are gone do not suffice": Case(
         [*cluster(1, 2), claim("a", ["n0/gpu-0"]), *holder("b", ["n0/gpu-1"]), *waiting("high", 2)], NOT

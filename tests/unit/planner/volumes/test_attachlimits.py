@@ -16,25 +16,27 @@ from tests.support.filters.builders import (
     claim,
     csi_driver,
     csi_node,
+    empty_snapshot,
     mounts,
     node,
     pod,
     storage_class,
     volume,
+    volume_needs,
 )
 from tests.support.preemption.scene import group, of, planned, victims
 from tests.support.preemption.scene import node as machine
 from tests.support.preemption.scene import pod as pod_of
 
-from podium.planner.filters.attachlimits import AttachLimitsFilter
 from podium.planner.filters.chain import Chain
-from podium.planner.preemption.deciding import DETACHING
+from podium.planner.plugins.volumes.attachlimits import AttachLimitsFilter
+from podium.planner.plugins.volumes.attachments import Attachment, attachment_of, attachments_of
+from podium.planner.plugins.volumes.index import Volumes
+from podium.planner.plugins.volumes.plugin import VolumesPlugin
 from podium.planner.preemption.outcome import Outcome
 from podium.planner.semantics import Semantics
 from podium.planner.shapes import Shape
 from podium.planner.snapshot import Snapshot
-from podium.planner.volumes.attachments import Attachment, attachment_of, attachments_of
-from podium.planner.volumes.index import Volumes
 
 EBS, GCE = "ebs.csi.aws.com", "pd.csi.storage.gke.io"
 FULL = AttachLimitsFilter.REASON
@@ -156,7 +158,7 @@ def test_attach_limits(  # noqa: PLR0917 - the columns of the table
     frees: bool,
 ) -> None:
     """The node without limits takes every pod, and preemption may help on the other."""
-    snapshot = Snapshot()
+    snapshot = empty_snapshot()
     running = [pod(f"p{number}", node="n", **each) for number, each in enumerate(there)]
     chain = Chain(snapshot, {}, own_rules=frees)
     for each in [*objects_of(limits, attached), *running]:
@@ -172,7 +174,7 @@ def test_attach_limits(  # noqa: PLR0917 - the columns of the table
 
 def test_limits_follow_every_object() -> None:
     """Each change opens or closes the node for a pod with one volume."""
-    snapshot = Snapshot()
+    snapshot = empty_snapshot()
     chain = Chain(snapshot, {})
     for each in objects_of({EBS: 2}):
         snapshot.apply(None, each)
@@ -285,7 +287,7 @@ def test_a_driver_must_be_installed_if_it_says_so(
     minor: int, required: bool | None, installed: Limits | None, fits: bool
 ) -> None:
     """No preemption helps, and the text names the driver."""
-    snapshot = Snapshot(minor)
+    snapshot = empty_snapshot(minor)
     chain = Chain(snapshot, {})
     for each in (
         *objects_of(installed),
@@ -305,7 +307,7 @@ def test_a_driver_must_be_installed_if_it_says_so(
 
 
 def test_an_old_disk_needs_no_driver_on_a_node_without_any() -> None:
-    snapshot = Snapshot()
+    snapshot = empty_snapshot()
     chain = Chain(snapshot, {})
     for each in (*objects_of(None), csi_driver(EBS, required=True), csi_node("m", {})):
         snapshot.apply(None, each)
@@ -417,7 +419,7 @@ def test_no_pod_is_evicted_while_a_volume_without_pods_is_attached(limit: int) -
     there = [pod_of("user", node="n", **mounts("e2"))]
     plan = planned(*cluster(*there, attached=["e1"], limit=limit), pod_of("high", 1, 5, **HIGH))
     assert victims(plan) == []
-    assert (DETACHING in plan.message) is (limit > 1)
+    assert (AttachLimitsFilter.AWAITS in plan.message) is (limit > 1)
     assert f"1 {FULL}" in plan.message
     detached = planned(*cluster(*there, limit=limit), pod_of("high", 1, 5, **HIGH))
     assert victims(detached) == (["user"] if limit == 1 else [])
@@ -428,9 +430,9 @@ def test_no_pod_is_evicted_while_a_volume_without_pods_is_attached(limit: int) -
 
 def plain_fits(snapshot: Snapshot, wanted: Shape, row: int, limit: int, *, frees: bool) -> bool:
     """Return whether a node attaches the volumes of a shape, from the objects and the places of pods."""
-    known, here, by_pods = snapshot.volumes, set[str](), set[str]()
+    known, here, by_pods = snapshot.plugin(VolumesPlugin).known, set[str](), set[str]()
     for pod_row in snapshot.pod_row.values():
-        handles = {each.handle for each in snapshot.shape_at(pod_row).attachments}
+        handles = {each.handle for each in volume_needs(snapshot.shape_at(pod_row)).attachments}
         here |= handles if snapshot.node.item(pod_row) == row else set()
         by_pods |= handles if snapshot.home.item(pod_row) == row else set()
     attached = set()
@@ -440,7 +442,7 @@ def plain_fits(snapshot: Snapshot, wanted: Shape, row: int, limit: int, *, frees
         attached.add(found.handle)
     if frees:
         attached -= by_pods
-    new = {each.handle for each in wanted.attachments} - here
+    new = {each.handle for each in volume_needs(wanted).attachments} - here
     return not new or len(here | attached) + len(new) <= limit
 
 
@@ -460,7 +462,7 @@ def test_counts_follow_any_change(
     actions: list[tuple[str, int, set[str], str]], frees: bool, leaving: set[int]
 ) -> None:
     """After each change, and without some pods, the answer is that of a count of all objects."""
-    snapshot = Snapshot()
+    snapshot = empty_snapshot()
     chain = Chain(snapshot, {}, own_rules=frees)
     limits = dict.fromkeys("mn", 1)
     for each in (*objects_of({EBS: 1}), csi_node("m", {EBS: 1})):

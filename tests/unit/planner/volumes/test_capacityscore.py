@@ -17,7 +17,7 @@ from tests.support.volumes.manifests import (
     volume,
 )
 
-from podium.planner.volumes.delayed import MOST_FREE, CapacityShape, StorageDemand, capacity_scores
+from podium.planner.plugins.volumes.delayed import MOST_FREE, CapacityShape, StorageDemand, capacity_scores
 
 CUSTOM: CapacityShape = ((50, 0), (80, 30), (100, 50))
 

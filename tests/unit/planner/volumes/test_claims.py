@@ -8,15 +8,24 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from tests.support.filters.builders import NS, claim, mounts, node, pod, storage_class, volume
+from tests.support.filters.builders import (
+    NS,
+    claim,
+    empty_snapshot,
+    mounts,
+    node,
+    pod,
+    storage_class,
+    volume,
+    volume_needs,
+)
 from tests.support.filters.picture import snapshot_of
 
 from podium.api.reads import Kind
 from podium.planner.filters.chain import Chain
+from podium.planner.plugins.volumes.needs import MOST_DELAYED
 from podium.planner.shapes import Shape, shape_of
 from podium.planner.snapshot import Snapshot
-from podium.planner.volumes import Volumes
-from podium.planner.volumes.reach import MOST_DELAYED
 from podium.schedulerplugin.scheduling.clusterevents import has_volumes
 
 WAIT = storage_class("wait", "WaitForFirstConsumer")
@@ -168,9 +177,12 @@ def test_a_pod_has_a_bounded_number_of_delayed_claims(number: int) -> None:
     claims = [claim(name, storageClassName="wait") for name in names]
     _, judged = shape(mounts(*names), [*claims, WAIT])
     if number > MOST_DELAYED:
-        assert (judged.missing, judged.delayed) == (("more than 64 claims that are bound with the pod",), ())
+        assert (judged.missing, volume_needs(judged).delayed) == (
+            ("more than 64 claims that are bound with the pod",),
+            (),
+        )
     else:
-        assert (judged.missing, len(judged.delayed)) == ((), number)
+        assert (judged.missing, len(volume_needs(judged).delayed)) == ((), number)
 
 
 def test_capacities_that_were_not_read_refuse_nothing() -> None:
@@ -196,7 +208,7 @@ def test_a_known_refusal_precedes_what_is_not_known() -> None:
 
 def test_the_shape_follows_the_class_of_a_claim() -> None:
     """A class that comes makes an unbound claim a delayed one; its deletion undoes that."""
-    snapshot = Snapshot()
+    snapshot = empty_snapshot()
     for each in (node("n"), claim("a", storageClassName="wait"), pod("p", **mounts("a"))):
         snapshot.apply(None, each)
         snapshot.catch_up()
@@ -204,7 +216,7 @@ def test_the_shape_follows_the_class_of_a_claim() -> None:
     assert snapshot.shape_at(row).refused == UNBOUND
     snapshot.apply(None, WAIT)
     snapshot.catch_up()
-    assert [each.key for each in snapshot.shape_at(row).delayed] == [(NS, "a")]
+    assert [each.key for each in volume_needs(snapshot.shape_at(row)).delayed] == [(NS, "a")]
     snapshot.apply(WAIT, None)
     snapshot.catch_up()
     assert snapshot.shape_at(row).refused == UNBOUND
@@ -218,4 +230,7 @@ def test_a_pod_may_mount_a_claim_twice() -> None:
 
 
 def test_without_an_index_every_claim_is_missing() -> None:
-    assert shape_of(pod("p", **mounts("a")), Volumes()).refused == 'persistentvolumeclaim "a" not found'
+    assert (
+        shape_of(pod("p", **mounts("a")), empty_snapshot().plugins).refused
+        == 'persistentvolumeclaim "a" not found'
+    )

@@ -9,8 +9,8 @@ from tests.support.volumes.generated import Generated, generated
 from tests.support.volumes.manifests import Manifest, binding, read_claims
 from tests.support.volumes.plain_binding import PlainAnswer, PlainBinding, PlainLedger, PlainSegment
 
-from podium.planner.volumes.delayed import DelayedBinding
-from podium.planner.volumes.ledger import ProvisionedVolume, VolumePlan
+from podium.planner.plugins.volumes.delayed import DelayedBinding
+from podium.planner.plugins.volumes.ledger import ProvisionedVolume, VolumePlan
 
 SEEDS = st.integers(0, 2**32)
 

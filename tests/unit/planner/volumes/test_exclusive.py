@@ -15,7 +15,7 @@ from tests.support.preemption.scene import node as machine
 from tests.support.preemption.scene import pod as pod_of
 
 from podium.planner.filters.chain import Chain
-from podium.planner.filters.exclusive import DisksFilter, ExclusiveClaimsFilter
+from podium.planner.plugins.volumes.exclusive import DisksFilter, ExclusiveClaimsFilter
 from podium.planner.preemption.outcome import Outcome
 from podium.planner.semantics import Semantics
 from podium.planner.snapshot import Snapshot

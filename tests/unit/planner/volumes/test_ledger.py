@@ -24,9 +24,9 @@ from tests.support.volumes.manifests import (
     volume,
 )
 
+from podium.planner.plugins.volumes.delayed import REASONS, DelayedBinding
+from podium.planner.plugins.volumes.ledger import BoundVolume, ProvisionedVolume, VolumePlan
 from podium.planner.snapshot import Snapshot
-from podium.planner.volumes.delayed import REASONS, DelayedBinding
-from podium.planner.volumes.ledger import BoundVolume, ProvisionedVolume, VolumePlan
 
 NO_VOLUME, NO_SPACE = REASONS.values()
 NETWORK = storage_class("network", DRIVER)

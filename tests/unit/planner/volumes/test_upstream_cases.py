@@ -23,8 +23,8 @@ from tests.support.volumes.manifests import (
     volume,
 )
 
-from podium.planner.volumes.delayed import REASONS
-from podium.planner.volumes.ledger import BoundVolume, VolumePlan
+from podium.planner.plugins.volumes.delayed import REASONS
+from podium.planner.plugins.volumes.ledger import BoundVolume, VolumePlan
 
 NO_VOLUME, NO_SPACE = REASONS.values()
 

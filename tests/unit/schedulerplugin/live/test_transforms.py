@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.filters import builders
+from tests.support.filters.builders import empty_snapshot
 from tests.support.preemption.scene import group, marked_for_deletion, node, scheduled
 from tests.unit.api.test_storage import OBJECTS
 from tests.unit.planner.preemption.test_engine_follows import pods
 
+from podium.api.claims import claim_names
 from podium.api.core import MIRROR
 from podium.api.meta import Condition
 from podium.api.reads import PODIUM_COMPOSITE
@@ -21,7 +23,6 @@ from podium.planner.preemption.protection import scheduled_at
 from podium.planner.preemption.units import SHRINK
 from podium.planner.progress import CHECKPOINT, NO_CHECKPOINT, checkpoint
 from podium.planner.shapes import fingerprint, shape_of
-from podium.planner.volumes import Volumes, claims_of
 from podium.schedulerplugin.live import transforms
 from podium.schedulerplugin.live.devicetransforms import LONGEST
 from podium.schedulerplugin.live.transforms import transform
@@ -71,8 +72,8 @@ def read_of(pod: Schedulable) -> tuple[object, ...]:
     meta, spec, status = pod.metadata, pod.spec, pod.status
     assert status is not None
     return (
-        shape_of(pod, Volumes()),
-        claims_of(pod),
+        shape_of(pod, empty_snapshot().plugins),
+        claim_names(pod),
         (meta.name, meta.namespace, meta.uid, meta.resourceVersion, meta.creationTimestamp),
         (meta.deletionTimestamp, meta.ownerReferences, meta.generation, meta.finalizers),
         (spec.nodeName, spec.priority, spec.priorityClassName, spec.preemptionPolicy, spec.schedulerName),
@@ -117,7 +118,7 @@ def test_copies_of_a_pod_share_all_but_identity_and_node() -> None:
     assert first.status is not None
     assert second.status is not None
     assert first.status.conditions is second.status.conditions
-    assert fingerprint(first, ()) == fingerprint(second, ())
+    assert fingerprint(first, (), ()) == fingerprint(second, (), ())
 
 
 def test_pending_copies_share_their_whole_spec() -> None:

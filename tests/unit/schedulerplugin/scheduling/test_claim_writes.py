@@ -16,7 +16,7 @@ from podium.api.storage import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NOD
 from podium.cluster.state import ClusterState
 from podium.errors import PodiumError
 from podium.planner.devices.plannedclaims import ReservedClaim
-from podium.planner.volumes.ledger import BoundVolume, ClaimPlan, ProvisionedVolume
+from podium.planner.plugins.volumes.ledger import BoundVolume, ClaimPlan, ProvisionedVolume
 from podium.schedulerplugin.live.claimwrites import ClaimWrites
 from podium.schedulerplugin.live.devicetransforms import transform_devices
 from podium.schedulerplugin.live.writes import ChangedError, GoneError, StoredMetadata, StoredObject

@@ -11,6 +11,7 @@ from tests.support.scheduling.fixedrooms import ClusterQueries
 
 from podium.api.schedulable import Schedulable
 from podium.api.selectors import Requirement, Selector
+from podium.planner.plugins.volumes.needs import Reach, VolumeNeeds
 from podium.planner.shapes import PodTerm, Shape, SpreadConstraint
 from podium.schedulerplugin.scheduling.effects import Key
 from podium.schedulerplugin.scheduling.queueinghints import Helped, Hints, Place, Waiting
@@ -85,7 +86,7 @@ def came(neighbour: Schedulable) -> Change:
 
 PLAIN, NEVER, HOLDING = waiting(), waiting(may_preempt=False), waiting(reserved=(Place(7, SMALL, 1),))
 SHAPELESS = Waiting((), 5, may_preempt=True)
-ZONED = waiting(SMALL._replace(zones=((("zone", frozenset({"a"})),),)))  # type: ignore[arg-type] # any will do
+ZONED = waiting(SMALL._replace(needs=(VolumeNeeds(reach=Reach(missing=True)),)))
 CASES: list[tuple[str, ClusterQueries, Waiting, Change, bool]] = [
     ("a node that suits", SUITABLE, PLAIN, node(1), True),
     ("a node that does not suit", SUITABLE, PLAIN, node(2), False),

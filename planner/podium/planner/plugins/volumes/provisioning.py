@@ -24,9 +24,9 @@ from podium.api.storage import NO_PROVISIONER, CSIDriver, CSIStorageCapacity, St
 from podium.api.volumereach import Alternatives
 from podium.cluster.reader import Name
 from podium.planner.arrays import Bools, Int64s, Rows
-from podium.planner.volumes.bindables import DelayedClaim, nanos, whole_bytes
-from podium.planner.volumes.index import discard
-from podium.planner.volumes.nodeclasses import (
+from podium.planner.indexes import discard
+from podium.planner.plugins.volumes.bindables import DelayedClaim, nanos, whole_bytes
+from podium.planner.plugins.volumes.nodeclasses import (
     EVERYWHERE,
     NodeClasses,
     ReachableItems,

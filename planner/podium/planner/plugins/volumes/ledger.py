@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from podium.cluster.reader import Name
-from podium.planner.volumes.matching import BindableVolumes
-from podium.planner.volumes.provisioning import Provisioning, Segment
+from podium.planner.plugins.volumes.matching import BindableVolumes
+from podium.planner.plugins.volumes.provisioning import Provisioning, Segment
 
 
 class BoundVolume(NamedTuple):

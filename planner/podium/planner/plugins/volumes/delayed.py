@@ -26,17 +26,17 @@ from podium.api.storage import CSIDriver, CSIStorageCapacity, PersistentVolume, 
 from podium.api.volumereach import Alternatives
 from podium.cluster.reader import Name
 from podium.planner.arrays import Bools, Int64s, Rows
-from podium.planner.volumes.bindables import DelayedClaim, bindable_volume, whole_bytes
-from podium.planner.volumes.ledger import (
+from podium.planner.plugins.volumes.bindables import DelayedClaim, bindable_volume, whole_bytes
+from podium.planner.plugins.volumes.ledger import (
     BoundVolume,
     ClaimLedger,
     ClaimPlan,
     ProvisionedVolume,
     VolumePlan,
 )
-from podium.planner.volumes.matching import BindableVolumes, volume_sizes
-from podium.planner.volumes.nodeclasses import EVERYWHERE, NodeClasses, NodeLabels, keys_of
-from podium.planner.volumes.provisioning import Provisioning, Reserved
+from podium.planner.plugins.volumes.matching import BindableVolumes, volume_sizes
+from podium.planner.plugins.volumes.nodeclasses import EVERYWHERE, NodeClasses, NodeLabels, keys_of
+from podium.planner.plugins.volumes.provisioning import Provisioning, Reserved
 
 # Scores nodes by how much of their storage a pod's claims would take (StorageCapacityScoring).
 #

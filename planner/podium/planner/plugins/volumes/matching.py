@@ -22,9 +22,9 @@ import numpy as np
 from podium.api.selectors import Selector
 from podium.cluster.reader import Name
 from podium.planner.arrays import Bools, Int64s, Rows
-from podium.planner.volumes.bindables import BindableVolume, DelayedClaim, whole_bytes
-from podium.planner.volumes.index import discard
-from podium.planner.volumes.nodeclasses import ReachableItems
+from podium.planner.indexes import discard
+from podium.planner.plugins.volumes.bindables import BindableVolume, DelayedClaim, whole_bytes
+from podium.planner.plugins.volumes.nodeclasses import ReachableItems
 
 _Item = TypeVar("_Item", bound=Hashable)
 

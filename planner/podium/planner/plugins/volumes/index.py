@@ -5,8 +5,8 @@ that use it, without a look at all pods. Any number of pods may use one claim, s
 for many changes. A CSINode, an attachment, and a pod with claims change what their node can attach.
 """
 
-from collections.abc import Callable, Collection, Iterable
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from podium.api.storage import (
     CSIDriver,
@@ -17,12 +17,7 @@ from podium.api.storage import (
     VolumeAttachment,
 )
 from podium.cluster.reader import Name
-
-_Key = TypeVar("_Key")
-_Item = TypeVar("_Item")
-
-
-Unread = Callable[[], Collection[str]]
+from podium.planner.indexes import Unread, discard
 
 
 class Attached(NamedTuple):
@@ -181,11 +176,3 @@ def attached_volume(attachment: VolumeAttachment) -> Attached | None:
     if spec is None or not spec.attacher or volume is None:
         return None
     return Attached(spec.nodeName or "", spec.attacher, volume)
-
-
-def discard(index: dict[_Key, set[_Item]], key: _Key, item: _Item) -> None:
-    """Remove an item from a set of an index, and the set if it is empty then."""
-    items = index[key]
-    items.discard(item)
-    if not items:
-        del index[key]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from podium.api.claims import claims_of_pod
 from podium.api.schedulable import Schedulable, Volume
 from podium.api.storage import NO_PROVISIONER, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec
-from podium.planner.volumes.index import Volumes
+from podium.planner.plugins.volumes.index import Volumes
 
 _GCE, _AWS, _AZURE, _CINDER, _PORTWORX = (
     *("pd.csi.storage.gke.io", "ebs.csi.aws.com", "disk.csi.azure.com", "cinder.csi.openstack.org"),

@@ -24,7 +24,7 @@ from podium.api.storage import (
 )
 from podium.api.volumereach import Alternatives, node_affinity
 from podium.cluster.reader import Name
-from podium.planner.volumes.nodeclasses import EVERYWHERE
+from podium.planner.plugins.volumes.nodeclasses import EVERYWHERE
 
 _STORAGE = "storage"
 _FILESYSTEM = "Filesystem"

@@ -10,7 +10,7 @@ with them (`freed_by_pods`). It takes its slot until it is detached, some time a
 preemptor that would fit without such attachments waits for them and evicts no further pod.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
 
@@ -21,12 +21,13 @@ from podium.planner.arrays import Bools, Int32s, Int64s, Rows, grown
 from podium.planner.deadline import NEVER, Deadline
 from podium.planner.filters.counter import DomainCounter, Domains, node_rows
 from podium.planner.filters.counters import TermCounters
-from podium.planner.filters.nodefilter import NodeFilter
 from podium.planner.filters.nodes import StaticFilter
+from podium.planner.framework import NodeFilter, Rivals
+from podium.planner.plugins.volumes.attachments import RequiredDriver, attachment_of
+from podium.planner.plugins.volumes.index import Volumes, attached_volume, drivers_of
+from podium.planner.plugins.volumes.needs import NeedsOf, VolumeNeeds
 from podium.planner.shapes import Shape
 from podium.planner.snapshot import Snapshot
-from podium.planner.volumes.attachments import RequiredDriver, attachment_of
-from podium.planner.volumes.index import attached_volume, drivers_of
 
 _UNLIMITED = 2**31 - 1
 
@@ -67,7 +68,9 @@ class _VolumeCounter(DomainCounter):
 class AttachedVolumes(TermCounters[VolumeID]):
     """How many volumes of each driver are attached to each node row, and the limits."""
 
-    def __init__(self, snapshot: Snapshot, *, freed_by_pods: bool) -> None:
+    def __init__(self, snapshot: Snapshot, known: Volumes, needs: NeedsOf, *, freed_by_pods: bool) -> None:
+        self.known = known
+        self.needs = needs
         self._freed_by_pods = freed_by_pods
         # By driver and row: the attached volumes, and how many the node attaches.
         self.attached: dict[str, Int32s] = {}
@@ -81,9 +84,14 @@ class AttachedVolumes(TermCounters[VolumeID]):
         self._changed_rows: dict[int, None] = {}
         self._ignores_fixed = False
         node = node_rows(snapshot)
-        super().__init__(snapshot, keys=volumes_of, domains=lambda _: node, marks=lambda volume: [volume])
+        super().__init__(
+            snapshot,
+            keys=lambda shape: volumes_of(needs(shape)),
+            domains=lambda _: node,
+            marks=lambda volume: [volume],
+        )
         snapshot.observe_nodes(self._row_changed)
-        snapshot.volumes.observe_nodes(self._name_changed)
+        known.observe_nodes(self._name_changed)
         self._changed.update(dict.fromkeys(snapshot.row))
 
     def refresh(self) -> None:
@@ -118,10 +126,9 @@ class AttachedVolumes(TermCounters[VolumeID]):
 
     def _update(self, row: int, name: str) -> None:
         """Read the limits and the attachments of a node again; the name is empty if the node is gone."""
-        known = self.snapshot.volumes
         limits = {
             driver: limit
-            for driver, limit in drivers_of(known.csi_nodes.get(name)).items()
+            for driver, limit in drivers_of(self.known.csi_nodes.get(name)).items()
             if limit is not None and name
         }
         for driver in {*limits, *self._limits_of.pop(row, {})}:
@@ -138,7 +145,7 @@ class AttachedVolumes(TermCounters[VolumeID]):
 
     def _fixed_on(self, row: int, name: str) -> Iterator[VolumeID]:
         """Yield the volumes of attachments that stay when the pods of the node go."""
-        known, home = self.snapshot.volumes, self.snapshot.home
+        known, home = self.known, self.snapshot.home
         for attached in known.attached(name):
             volume = known.volumes.get(attached.volume)
             attachment = attachment_of(volume) if volume is not None else None
@@ -193,6 +200,8 @@ class AttachLimitsFilter(NodeFilter):
     """The nodes that can attach all volumes of the pod which are not attached there for other pods."""
 
     REASON = "node(s) exceed max volume count"
+    COUNTS = True
+    AWAITS = "waiting for volumes to be detached whose pods are gone"
 
     def __init__(self, volumes: AttachedVolumes) -> None:
         self.counters = (volumes,)
@@ -222,7 +231,7 @@ class AttachLimitsFilter(NodeFilter):
         """Return the node rows with slots; if not `shared`, each volume of the shape takes one."""
         free = np.ones(len(self._snapshot.alive), np.bool_)
         self._volumes.refresh()
-        for driver, volumes in _by_driver(shape).items():
+        for driver, volumes in self._by_driver(shape).items():
             arrays = self._volumes.limited(driver)
             if arrays is None:
                 continue
@@ -237,16 +246,32 @@ class AttachLimitsFilter(NodeFilter):
     def reason(self, shape: Shape, row: int) -> str | None:
         """Return kube-scheduler's reason against a node row, or None."""
         self._volumes.refresh()
-        for driver, volumes in _by_driver(shape).items():
+        for driver, volumes in self._by_driver(shape).items():
             arrays = self._volumes.limited(driver)
             new = sum(row not in self._volumes.rows_with(volume) for volume in volumes)
             if new and arrays is not None and arrays[0].item(row) + new > arrays[1].item(row):
                 return self.REASON
         return None
 
-    def once_detached(self) -> AbstractContextManager[bool]:
+    def once_released(self) -> AbstractContextManager[bool]:
         """Begin a block in which volumes without a pod on their node are detached; see `without_fixed`."""
         return self._volumes.without_fixed()
+
+    def rivals(self, members: Collection[Shape]) -> Rivals | None:
+        """Return the pods whose volumes take slots of drivers that limit the members, on their nodes."""
+        needs, snapshot = self._volumes.needs, self._snapshot
+        drivers = {
+            attachment.driver
+            for shape in members
+            if self.concerns(shape)
+            for attachment in needs(shape).attachments
+        }
+
+        def attaches(pod_row: int) -> bool:
+            own = needs(snapshot.shape_at(pod_row)).attachments
+            return any(attachment.driver in drivers for attachment in own)
+
+        return Rivals(attaches, nearby=True) if drivers else None
 
     def limited(self, attachment: object) -> bool:
         """Return whether some node limits the driver of an attachment; an object may be None."""
@@ -255,10 +280,17 @@ class AttachLimitsFilter(NodeFilter):
 
     def concerns(self, shape: Shape) -> bool:
         """Return whether some node limits a driver of the shape."""
-        if not shape.attachments:
+        if not self._volumes.needs(shape).attachments:
             return False
         self._volumes.refresh()
-        return any(driver in self._volumes.limits for driver in _by_driver(shape))
+        return any(driver in self._volumes.limits for driver in self._by_driver(shape))
+
+    def _by_driver(self, shape: Shape) -> dict[str, list[VolumeID]]:
+        """Return the volumes of a shape by driver."""
+        by_driver: dict[str, list[VolumeID]] = {}
+        for volume in volumes_of(self._volumes.needs(shape)):
+            by_driver.setdefault(volume.driver, []).append(volume)
+        return by_driver
 
 
 class InstalledDriversFilter(StaticFilter):
@@ -267,12 +299,19 @@ class InstalledDriversFilter(StaticFilter):
     A node without a CSINode need not have the driver that replaced an old disk.
     """
 
-    READS = ("required_drivers",)
+    def __init__(self, snapshot: Snapshot, known: Volumes, needs: NeedsOf) -> None:
+        super().__init__(snapshot)
+        self._known = known
+        self._needs = needs
+
+    def reads(self, shape: Shape) -> Hashable:
+        """Return the drivers that the pod requires."""
+        return self._needs(shape).required_drivers
 
     def refused(self, shape: Shape, rows: Bools) -> dict[str, Bools]:
         """Return the node rows without a driver, by kube-scheduler's words for the first one."""
         left, refused = rows.copy(), {}
-        for driver in shape.required_drivers:
+        for driver in self._needs(shape).required_drivers:
             missing = left & ~self._installed(driver)
             left &= ~missing
             refused[_not_installed(driver)] = missing
@@ -280,17 +319,19 @@ class InstalledDriversFilter(StaticFilter):
 
     def reason(self, shape: Shape, row: int) -> str | None:
         """Return kube-scheduler's reason against a node row, None if it passes."""
-        missing = (driver for driver in shape.required_drivers if not self._installed(driver)[row])
+        missing = (
+            driver for driver in self._needs(shape).required_drivers if not self._installed(driver)[row]
+        )
         return next(map(_not_installed, missing), None)
 
     def _feasible(self, shape: Shape) -> Bools:
         installed = np.ones(len(self._snapshot.alive), np.bool_)
-        for driver in shape.required_drivers:
+        for driver in self._needs(shape).required_drivers:
             installed &= self._installed(driver)
         return installed
 
     def _installed(self, driver: RequiredDriver) -> Bools:
-        known = self._snapshot.volumes
+        known = self._known
         installed = np.ones(len(self._snapshot.alive), np.bool_)
         csi_driver = known.csi_drivers.get(driver.name)
         if csi_driver is None or csi_driver.spec is None or not csi_driver.spec.preventPodSchedulingIfMissing:
@@ -301,19 +342,11 @@ class InstalledDriversFilter(StaticFilter):
         return installed
 
 
-def volumes_of(shape: Shape) -> list[VolumeID]:
-    """Return the volumes of a shape, each once."""
+def volumes_of(needs: VolumeNeeds) -> list[VolumeID]:
+    """Return the volumes of a pod, each once."""
     return list(
-        dict.fromkeys(VolumeID(attachment.driver, attachment.handle) for attachment in shape.attachments)
+        dict.fromkeys(VolumeID(attachment.driver, attachment.handle) for attachment in needs.attachments)
     )
-
-
-def _by_driver(shape: Shape) -> dict[str, list[VolumeID]]:
-    """Return the volumes of a shape by driver."""
-    by_driver: dict[str, list[VolumeID]] = {}
-    for volume in volumes_of(shape):
-        by_driver.setdefault(volume.driver, []).append(volume)
-    return by_driver
 
 
 def _not_installed(driver: RequiredDriver) -> str:

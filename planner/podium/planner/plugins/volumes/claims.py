@@ -16,14 +16,9 @@ from podium.api.claims import PodClaim, claims_of_pod
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable, Volume
 from podium.api.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolumeClaim
-from podium.planner.volumes.index import Volumes
+from podium.planner.plugins.volumes.index import Volumes
 
 UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
-
-
-def claims_of(pod: Schedulable) -> tuple[str, ...]:
-    """Return the names of a pod's claims, in its namespace; the shape follows them and their volumes."""
-    return tuple(claim.name for claim in claims_of_pod(pod))
 
 
 def claims_refusal(pod: Schedulable, known: Volumes) -> str:
@@ -116,14 +111,22 @@ class Disk(NamedTuple):
     monitors: tuple[str, ...] = ()
 
 
-def exclusive_claims(pod: Schedulable, known: Volumes) -> tuple[str, ...]:
-    """Return the names of a pod's claims that may have one pod only; an ephemeral claim has one anyway."""
+class UsedClaim(NamedTuple):
+    """A claim that may have one pod only."""
+
+    namespace: str
+    name: str
+
+
+def exclusive_claims(pod: Schedulable, known: Volumes) -> tuple[UsedClaim, ...]:
+    """Return the claims of a pod that may have one pod only; an ephemeral claim has one anyway."""
     names = {mounted.name for mounted in claims_of_pod(pod) if not mounted.ephemeral}
-    claims = {name: known.claims.get((pod.metadata.namespace or "", name)) for name in names}
+    used = (UsedClaim(pod.metadata.namespace or "", name) for name in names)
+    claims = {claim: known.claims.get(claim) for claim in used}
     return tuple(
         sorted(
-            name
-            for name, claim in claims.items()
+            key
+            for key, claim in claims.items()
             if claim is not None and claim.spec is not None and _ONE_POD in (claim.spec.accessModes or ())
         )
     )
