@@ -34,11 +34,18 @@ def group(name: str, pods: int, *, namespace: str = "team-b", violates: bool = F
     )
 
 
-def single(name: str, node: str, *, priority: int = 0, reason: str = "its room is not needed") -> UnitVerdict:
-    """Make a lone pod of team-b."""
+def single(
+    name: str,
+    node: str,
+    *,
+    namespace: str = "team-b",
+    priority: int = 0,
+    reason: str = "its room is not needed",
+) -> UnitVerdict:
+    """Make a lone pod."""
     return UnitVerdict(
         kind="Pod",
-        namespace="team-b",
+        namespace=namespace,
         name=name,
         priority=priority,
         pods=(UnitPod(name, node),),

@@ -13,6 +13,7 @@ from podium.cli.render.data import as_builtins, document
 from podium.cli.render.html import section, table, text, whole
 from podium.cli.render.text import Layout
 from podium.cli.render.threat import amount
+from podium.cli.render.whatif_page import rules
 from podium.cli.render.whatif_words import PageOrigin, caveats, harm_words, rules_line
 from podium.planner.preemption.defragment import Defragmentation, DomainMoves, Freeing, UnitMove
 from podium.text import accelerator_time, count, some, visible
@@ -49,7 +50,7 @@ def defragment_page(answer: Defragmentation, basis: Basis, made: PageOrigin) -> 
     lines = filter(None, (best_line(answer), room_line(answer)))
     kind = "clear" if _freed(answer) else "blocked"
     header = [
-        f'<p class="eyebrow">{text(rules_line(basis))}</p>',
+        rules(basis),
         f'<h1 class="{kind} long">{text(domains_line(answer))}</h1>',
         *(f'<p class="caution">{text(caveat)}</p>' for caveat in caveats(basis)),
         *(f"<p>{text(line)}</p>" for line in lines),

@@ -15,12 +15,14 @@ from collections.abc import Callable, Collection, Sequence
 from html import escape
 from itertools import chain, repeat
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from podium.api.findings import Finding
 from podium.text import visible
 
 T = TypeVar("T")
+# The windows in which a part of a page is only its heading, until a click opens it.
+Fold = Literal["never", "narrow", "always"]
 
 # Maximum length of a folded list before its reader opens it; docs/ui.md and docs/whatif.md state it.
 FIRST = 20
@@ -90,11 +92,19 @@ def content_security_policy(*, script: str = "", served: bool = False) -> str:
     )
 
 
-def section(name: str, title: str, body: str) -> str:
-    """Return a part of a page under a heading; an empty text for an empty body. `name` is its anchor."""
+def section(name: str, title: str, body: str, fold: Fold = "never") -> str:
+    """Return a part of a page under a heading; an empty text for an empty body. `name` is its anchor.
+
+    A click on the heading of a folded part opens it.
+    """
     if not body:
         return ""
-    return f'<section aria-labelledby="{name}"><h2 id="{name}">{title}</h2>\n{body}\n</section>'
+    heading = f'<h2 id="{name}">{title}</h2>'
+    if fold != "never":
+        body = f'<details class="more {fold}"><summary>{heading}</summary>\n{body}</details>'
+    else:
+        body = f"{heading}\n{body}"
+    return f'<section aria-labelledby="{name}">{body}\n</section>'
 
 
 class Cell(NamedTuple):
@@ -184,14 +194,14 @@ def tiles(numbers: Sequence[tuple[str, str, str, int]], targets: Sequence[str] =
     return "\n".join(['<dl class="tiles">', *map(tile, numbers, chain(targets, repeat(""))), "</dl>"])
 
 
-def folded(items: Sequence[T], draw: Callable[[Sequence[T]], str], limit: int) -> str:
+def folded(items: Sequence[T], draw: Callable[[Sequence[T]], str], limit: int, first: int = FIRST) -> str:
     """Return the first items, and those up to `limit` behind a line that opens them; `draw` writes some."""
-    rest = items[FIRST:limit]
+    rest = items[first:limit]
     if not rest:
         return draw(items)
     summary = f"<summary>Show {len(rest):,} more</summary>"
     more = f'<details class="more">{summary}\n{draw(rest)}{first_of(len(items), limit)}</details>'
-    return f"{draw(items[:FIRST])}\n{more}"
+    return f"{draw(items[:first])}\n{more}"
 
 
 def first_of(total: int, limit: int | None) -> str:

@@ -12,6 +12,7 @@ from podium.api.times import written_at
 from podium.cli.render.data import document
 from podium.cli.render.html import section, table, text, whole
 from podium.cli.render.text import Layout
+from podium.cli.render.whatif_page import rules
 from podium.cli.render.whatif_words import PageOrigin, caveats, rules_line
 from podium.planner.threat import BudgetCharge, ExemptPod, NodeRoom, Threat
 from podium.text import count, some
@@ -99,7 +100,7 @@ def threat_verdict(threat: Threat, basis: Basis) -> str:
     kind = "clear" if threat.minimal is None else "blocked"
     return "\n".join(
         [
-            f'<p class="eyebrow">{text(rules_line(basis))}</p>',
+            rules(basis),
             f'<h1 class="{kind} long">{text(priority_line(threat))}</h1>',
             *(f'<p class="caution">{text(caveat)}</p>' for caveat in caveats(basis)),
             *(f"<p>{text(line)}</p>" for line in lines if line),

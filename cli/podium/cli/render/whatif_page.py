@@ -1,18 +1,19 @@
 """`podium whatif` as one HTML file: the domain as nodes, each with the pods that come and those evicted."""
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from podium.answers.whatifreport import WhatIf
+from podium.answers.whatifreport import Basis, WhatIf
 from podium.api.findings import Finding
 from podium.cli.render.html import (
     FIRST,
+    Fold,
     finding_item,
     first_of,
     folded,
     section,
     table,
     text,
-    tiles,
     whole,
 )
 from podium.cli.render.pictures.planpicture import plan_picture
@@ -29,6 +30,7 @@ from podium.cli.render.whatif_words import (
     outcome_words,
     pods_words,
     rules_line,
+    rules_title,
     unit_name,
     victims_words,
 )
@@ -49,7 +51,11 @@ PODS = 30  # Of one kind on one node.
 UNITS = 300  # Victims and spared units.
 REASONS = 50
 FINDINGS = 50
+# The open entries of a plan for more than FIRST nodes, whose page fits a screen: of a list, of the picture.
+_LISTED, _DRAWN = 4, 3
 
+# The namespace of units whose names are hidden from a tenant.
+_HIDDEN = "other namespaces"
 _BADGE = ' <span class="badge warning">violates a budget</span>'
 
 
@@ -69,52 +75,54 @@ def _name(unit: UnitVerdict) -> str:
 
 def plan_sections(report: WhatIf, *, named: Callable[[UnitVerdict], str] = _name) -> list[str]:
     """Return the lists of a plan, empty texts for those without entries; `named` writes a unit's name."""
-    plan, spared = report.plan, "Spared units, and why"
-    cards = _cards(plan)
-    nodes = [
-        _reasons(nodes_heading(plan), plan.nodes),
-        plan_section(plan_picture(*report.drawn)) if report.drawn is not None else "",
-        _domain(cards),
+    plan, cards = report.plan, _cards(report.plan)
+    large = len(cards) > FIRST
+    listed, drawn = (_LISTED, _DRAWN) if large else (FIRST, FIRST)
+    picture_fold: Fold = "narrow" if large else "never"
+    fold: Fold = "always" if large else "never"
+    victims = _units("Preempted units, and why", plan.victims, named)
+    if large:
+        victims = _by_namespace(plan.victims, victims)
+    spared = _units("Spared units, and why", plan.spared, named)
+    parts = [
+        _reasons(nodes_heading(plan), plan.nodes, listed),
+        section("victims", f"Victims: {count(len(plan.victims), 'unit')}", victims),
+        plan_section(plan_picture(*report.drawn), drawn, picture_fold) if report.drawn is not None else "",
     ]
-    if len(cards) > FIRST:
-        # Folded, they are small enough for one screen.
-        nodes = ['<div class="columns">', *filter(None, nodes), "</div>"]
+    if large:
+        parts = ['<div class="columns">', *filter(None, parts), "</div>"]
     return [
-        _workloads(report.workloads),
-        _topology(plan.topology),
-        *nodes,
-        _units("victims", "Victims", "Preempted units, and why", plan.victims, named),
-        _units("spared", "Spared", spared, plan.spared, named),
+        _workloads(report.workloads, listed),
+        _topology(plan.topology, listed),
+        *parts,
+        section("domain", "Nodes of the plan", _domain(cards), fold),
+        section("spared", f"Spared: {count(len(plan.spared), 'unit')}", spared, fold),
         _findings(plan.findings),
     ]
 
 
 def verdict(report: WhatIf, heading: str) -> str:
-    """Return the first lines of a plan, and its numbers; `heading` is the element of the outcome."""
-    plan, harm = report.plan, report.plan.harm
+    """Return the first lines of a plan; `heading` is the element of the outcome."""
+    plan = report.plan
     style = "clear" if plan.outcome in (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION) else "blocked"
-    numbers = [("info", "pod", "placed", len(plan.placements))]
-    if harm is not None:
-        numbers += [
-            ("blocked", "unit", "preempted", harm.units),
-            ("blocked", "pod", "preempted", harm.pods),
-            ("blocked", "accelerator", "they hold", sum(report.held.values())),
-            ("warning", "pod", "against a budget", harm.violations),
-        ]
     return "\n".join(
         [
-            f'<p class="eyebrow">{text(rules_line(report.basis))}</p>',
+            rules(report.basis),
             f'<{heading} class="{style} long">{text(outcome_line(report))}</{heading}>',
             *(f'<p class="caution">{text(caveat)}</p>' for caveat in caveats(report.basis)),
             f"<p>{text(most)}</p>" if (most := most_line(report)) else "",
-            f"<p>{text(harm_line(report))}</p>",
+            f'<p class="harm">{text(harm_line(report))}</p>',
             f"<p>{text(plan.message)}</p>",
-            tiles(numbers) if plan.placements or harm is not None else "",
         ]
     )
 
 
-def _workloads(workloads: Sequence[WorkloadPlan]) -> str:
+def rules(basis: Basis) -> str:
+    """Return the rules of an answer; a click shows how they and the time were chosen."""
+    return _opened(text(rules_title(basis)), f"<p>{text(rules_line(basis))}</p>", "eyebrow")
+
+
+def _workloads(workloads: Sequence[WorkloadPlan], first: int) -> str:
     def row(workload: WorkloadPlan) -> tuple[str, ...]:
         placed = f"{workload.placed:,} of {workload.pods:,}"
         return (
@@ -126,11 +134,12 @@ def _workloads(workloads: Sequence[WorkloadPlan]) -> str:
         )
 
     header = ("Workload", "Priority", "Pods placed", "Preempts", "Result")
-    body = table("In the order of their plans", header, workloads, row, limit=UNITS, numbers=(1, 2))
+    caption = "In the order of their plans"
+    body = folded(workloads, lambda some: table(caption, header, some, row, numbers=(1, 2)), UNITS, first)
     return section("workloads", count(len(workloads), "workload"), body) if len(workloads) > 1 else ""
 
 
-def _topology(topology: PlanTopology | None) -> str:
+def _topology(topology: PlanTopology | None, first: int) -> str:
     if topology is None:
         return ""
 
@@ -141,7 +150,9 @@ def _topology(topology: PlanTopology | None) -> str:
 
     header = (text(topology.key), "Nodes", "Room now", "Room at most", "Result")
     caption = "Members of the group that have room, and the result if the group could use no other domain"
-    body = table(caption, header, topology.domains, row, limit=UNITS, numbers=(1, 2, 3))
+    body = folded(
+        topology.domains, lambda some: table(caption, header, some, row, numbers=(1, 2, 3)), UNITS, first
+    )
     return section("domains", domains_heading(topology), body)
 
 
@@ -187,7 +198,7 @@ def _domain(cards: Mapping[str, _Card]) -> str:
         lambda some: f'<ul class="nodes">{"".join(_card(nodes, cards[nodes[0]]) for nodes in some)}</ul>',
         CARDS,
     )
-    return section("domain", "Nodes of the plan", f"{key}\n{body}") if cards else ""
+    return f"{key}\n{body}" if cards else ""
 
 
 def _card(nodes: Sequence[str], card: _Card) -> str:
@@ -203,7 +214,7 @@ def _card(nodes: Sequence[str], card: _Card) -> str:
     if len(nodes) > 1:
         title, numbers = f"{len(nodes):,} nodes like {title}", f"{numbers} on each"
         names = text(", ".join(nodes[:CARDS]))
-        others = f"<details><summary>Names</summary>{names}{first_of(len(nodes), CARDS)}</details>"
+        others = _opened("Names", f"{names}{first_of(len(nodes), CARDS)}")
     heading = f'<h3>{title}</h3> <span class="note">{numbers}</span>'
     return f'<li class="node">{heading}<ul>{"".join(lines)}</ul>{others}</li>'
 
@@ -221,25 +232,59 @@ def _pods(units: Iterable[UnitVerdict]) -> Iterable[tuple[str, str]]:
             yield (f"{unit.namespace}/{pod.name}" if unit.namespace else pod.name), pod.node
 
 
-def _units(
-    name: str, title: str, caption: str, units: Sequence[UnitVerdict], named: Callable[[UnitVerdict], str]
-) -> str:
+def _opened(summary: str, body: str, kind: str = "") -> str:
+    """Return a body behind a line that opens it."""
+    attribute = f' class="{kind}"' if kind else ""
+    return f"<details{attribute}><summary>{summary}</summary>{body}</details>"
+
+
+def _by_namespace(units: Sequence[UnitVerdict], listed: str) -> str:
+    """Return the namespaces of units, that with most pods first; a click opens the rest, and `listed`."""
+    by_namespace: dict[str, list[UnitVerdict]] = defaultdict(list)
+    pods: Counter[str] = Counter()
+    for unit in units:
+        by_namespace[unit.namespace].append(unit)
+        pods[unit.namespace] += len(unit.pods)
+
+    def row(namespace: str) -> tuple[str | int, ...]:
+        theirs = by_namespace[namespace]
+        badge = _BADGE if any(unit.violatesBudget for unit in theirs) else ""
+        lowest, highest = (choose(unit.priority for unit in theirs) for choose in (min, max))
+        priority = str(lowest) if lowest == highest else f"{lowest} to {highest}"
+        return text(namespace or _HIDDEN) + badge, priority, len(theirs), pods[namespace]
+
+    header = ("Namespace", "Priority", "Units", "Pods")
+    ordered = sorted(by_namespace, key=lambda namespace: (-pods[namespace], natural(namespace)))
+
+    def drawn(some: Sequence[str]) -> str:
+        return table("Preempted units by namespace", header, some, row, limit=UNITS, numbers=(1,))
+
+    if not units:
+        return ""
+    rest = ordered[_LISTED:]
+    others = f"{count(len(rest), 'other namespace')}, and all " if rest else "all "
+    opened = _opened(f"Show {others}{count(len(units), 'unit')}", drawn(rest) + listed, "more")
+    return drawn(ordered[:_LISTED]) + opened
+
+
+def _units(caption: str, units: Sequence[UnitVerdict], named: Callable[[UnitVerdict], str]) -> str:
     def row(unit: UnitVerdict) -> tuple[str, ...]:
         named_unit = f'{named(unit)} <span class="note">{text(unit.kind)}</span>'
         badge = _BADGE if unit.violatesBudget else ""
         return named_unit + badge, str(unit.priority), text(pods_words(unit.pods)), text(unit.reason)
 
     header = ("Unit", "Priority", "Pods", "Why")
-    body = folded(units, lambda some: table(caption, header, some, row, numbers=(1,), kind="units"), UNITS)
-    return section(name, f"{title}: {count(len(units), 'unit')}", body)
+    return folded(units, lambda some: table(caption, header, some, row, numbers=(1,), kind="units"), UNITS)
 
 
-def _reasons(heading: str, nodes: Sequence[NodeReason]) -> str:
-    def row(reason: NodeReason) -> tuple[int, str, str]:
-        return reason.count, text(reason.reason), text(", ".join(reason.examples))
+def _reasons(heading: str, nodes: Sequence[NodeReason], first: int) -> str:
+    def row(reason: NodeReason) -> tuple[int, str]:
+        examples = text(", ".join(reason.examples))
+        return reason.count, f'{text(reason.reason)} <span class="note">{examples}</span>'
 
-    header = ("Nodes", "Reason", "Examples")
-    body = folded(nodes, lambda some: table("Filter results by reason", header, some, row), REASONS)
+    header = ("Nodes", "Reason")
+    caption = "Filter results by reason"
+    body = folded(nodes, lambda some: table(caption, header, some, row), REASONS, first)
     return section("nodes", heading, body)
 
 

@@ -58,10 +58,15 @@ class PageOrigin(NamedTuple):
     made: str
 
 
+def rules_title(basis: Basis) -> str:
+    """Return the rules of an answer."""
+    return f"Rules: {SEMANTICS[basis.semantics]}"
+
+
 def rules_line(basis: Basis) -> str:
     """Return the semantics, the time and the settings, and how each was chosen."""
     by = (
-        f"Rules: {SEMANTICS[basis.semantics]} (semantics {basis.semantics}: {basis.rules_why}). "
+        f"{rules_title(basis)} (semantics {basis.semantics}: {basis.rules_why}). "
         f"Time: {basis.now} ({basis.now_why})."
     )
     return f"{by} {basis.settings}" if basis.settings else by

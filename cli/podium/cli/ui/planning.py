@@ -119,7 +119,11 @@ def planning(form: Form, answer: PlanAnswer, offered: Sequence[str], here: Here,
     asked = _form(form, answer.error, offered)
     if report is None:
         return page("What if", here, around, header, [asked, notes])
-    sections = [notes, *plan_sections(report, named=unit_link), section("again", "Plan again", asked)]
+    sections = [
+        notes,
+        *plan_sections(report, named=unit_link),
+        section("again", "Plan again", asked, "always"),
+    ]
     # The plan names them itself.
     around = around._replace(unknown=())
     return page("What if", here, around, header, sections)

@@ -141,7 +141,7 @@ def _change(
 
 def panels(picture: PlanPicture) -> Iterator[Panel]:
     """Yield the drawings of a plan with their headings."""
-    changes = picture.changes[:ROWS]
+    changes = picture.changes
     for start in range(0, len(changes), _PANEL):
         some = changes[start : start + _PANEL]
         boxes: list[Box] = []

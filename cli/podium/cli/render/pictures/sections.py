@@ -4,7 +4,7 @@ The legend has the total of each style, so it is also the text for readers who d
 """
 
 from podium.api.podrequests import CPU
-from podium.cli.render.html import first_of, section, text
+from podium.cli.render.html import FIRST, Fold, folded, section, text
 from podium.cli.render.pictures import clustermap, planpicture
 from podium.cli.render.pictures.clustermap import ClusterMap, free_words
 from podium.cli.render.pictures.drawing import Style
@@ -32,15 +32,20 @@ def map_section(made: ClusterMap | None) -> str:
     return section("map", "Cluster map", body)
 
 
-def plan_section(picture: PlanPicture | None) -> str:
-    """Return the nodes of a plan before and after; an empty text for none."""
+def plan_section(picture: PlanPicture | None, first: int = FIRST, fold: Fold = "never") -> str:
+    """Return the nodes of a plan before and after, the `first` rows open; an empty text for none."""
     if picture is None:
         return ""
     shown = picture.changes[: planpicture.ROWS]
     styles = {style for change in shown for style, _ in (*change.before, *change.after)}
     entries = [LegendEntry(style, style_words(style, picture.bands)) for style in Style if style in styles]
     resources = sorted({change.resource for change in picture.changes})
-    cut = first_of(len(picture.changes), planpicture.ROWS)
-    body = f"<p>{text(', '.join(resources))} of each node, without and with the plan.</p>{legend(entries)}"
-    drawn = panel_grid(list(planpicture.panels(picture)))
-    return section("picture", "Before and after", f"{body}{drawn}{cut}")
+    nodes = count(sum(len(change.nodes) for change in picture.changes), "node")
+    body = f"<p>{text(', '.join(resources))} of {nodes}.</p>{legend(entries)}"
+    drawn = folded(
+        picture.changes,
+        lambda some: panel_grid(list(planpicture.panels(picture._replace(changes=some)))),
+        planpicture.ROWS,
+        first,
+    )
+    return section("picture", "Before and after", f"{body}{drawn}", fold)
