@@ -4,7 +4,9 @@ YAML and the client are imported only when needed, so that `--help` and small fi
 """
 
 import functools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,7 +19,7 @@ from podium.cli.kubeoptions import KubeOptions
 from podium.cli.live import load_live
 from podium.cli.options import gathered
 from podium.cli.render.words import amounts
-from podium.documents.document import Document
+from podium.documents.document import Document, DocumentPlace
 from podium.documents.load import Loaded, Origins, load_state
 from podium.documents.reading import objects_read
 from podium.documents.scope import Scope
@@ -27,6 +29,10 @@ from podium.text import count
 
 if TYPE_CHECKING:
     from podium.planner.settings import Settings
+
+# The end of a YAML document that another one follows.
+_NEXT = re.compile(rb"\n---(?=\s|\Z)")
+_MB = 1_000_000
 
 __all__ = ["InputFiles", "Loaded", "Origins", "Scope", "load_state"]
 
@@ -88,7 +94,7 @@ def load(
     scope = kube.scope_of_files()
     with progress.working("reading objects") as work:
         loaded = load_state(
-            work.track(read_documents(files, notes)),
+            tracked(work, files.names, read_documents(files, notes)),
             strict=files.strict,
             reads=reads,
             keep=keep,
@@ -97,6 +103,48 @@ def load(
         )
     say_notes(notes)
     return loaded
+
+
+class _FileProgress:
+    """The bytes of a file whose documents were read."""
+
+    def __init__(self, place: DocumentPlace) -> None:
+        path = Path(place.file)
+        self.name = place.file
+        # A compressed file is smaller than its text.
+        self.size = path.stat().st_size if path.is_file() else len(place.text)
+        self._length = len(place.text)
+        self._read = 0
+        self._number = 0
+        self._ends = (match.start() for match in _NEXT.finditer(place.text))
+
+    def after(self, document: Document) -> int:
+        """Return the bytes up to the end of a document, the next of the file."""
+        if not isinstance(document.body, dict):
+            self._read += len(memoryview(document.body))
+        while isinstance(document.body, dict) and self._number < document.place.number:
+            self._read = next(self._ends, self._length)
+            self._number += 1
+        return self.size * self._read // self._length
+
+
+def tracked(work: progress.Work, names: Sequence[str], documents: Iterable[Document]) -> Iterator[Document]:
+    """Yield the documents of input files, with their number and, of large files, the bytes that were read.
+
+    The total is known unless a name is no file.
+    """
+    files = [Path(name) for name in {*names}]
+    total = sum(file.stat().st_size for file in files) if all(file.is_file() for file in files) else 0
+    of_total = f" of {total / _MB:,.0f}" if total else ""
+    ended, current = 0, None
+    for document in work.track(documents):
+        if current is None or current.name != document.place.file:
+            ended += current.size if current is not None else 0
+            current = _FileProgress(document.place)
+        read = ended + current.after(document)
+        if max(read, total) >= _MB:
+            work.note = f", {read / _MB:,.0f}{of_total} MB"
+        yield document
 
 
 def read_another(

@@ -1,5 +1,6 @@
 """Progress on a terminal: one line on stderr that says what a command does, and how much of it is done."""
 
+import math
 import sys
 import threading
 import time
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from podium.cluster.reader import ClusterReader
     from podium.kube.listing import Progress
     from podium.planner.engine import MakeEngine
+    from podium.planner.preemption.deciding import DomainRoom
+    from podium.planner.preemption.decision import Decision
     from podium.planner.preemption.outcome import Plan
     from podium.planner.settings import Settings
 
@@ -26,7 +29,10 @@ _INTERVAL_SECONDS = 0.5
 
 
 class Work:
-    """A part of a command that may take long: its name, and the units done so far, of `total` if known."""
+    """A part of a command that may take long: its name, and the units done so far, of `total` if known.
+
+    The `note` follows, such as the progress of one unit.
+    """
 
     def __init__(self, words: str, total: int = 0) -> None:
         self.begin(words, total)
@@ -36,11 +42,13 @@ class Work:
         self.words = words
         self.done = 0
         self.total = total
+        self.note = ""
 
     def __str__(self) -> str:
         """Return what is done and what is left."""
         of_total = f" of {self.total:,}" if self.total else ""
-        return f"{self.words}: {self.done:,}{of_total}" if self.done or self.total else self.words
+        number = f": {self.done:,}{of_total}" if self.done or self.total else ""
+        return f"{self.words}{number}{self.note}"
 
     def track(self, units: Iterable[T]) -> Iterator[T]:
         """Yield units, each of which is then done."""
@@ -76,10 +84,25 @@ def _show(work: Work, ended: threading.Event) -> None:
 
 
 def counting_engine(work: Work, waiting: int = 0) -> "MakeEngine":
-    """Return engines that count the pods that they take in, then the plans of all for `waiting` targets."""
-    from podium.planner.engine import Engine  # noqa: PLC0415 - `--help` does not need numpy
+    """Return engines that count the pods that they take in, then the plans of all for `waiting` targets.
+
+    Of one plan they count the steps of the search, whose total is unknown, and the topology domains compared.
+    """
+    from podium.planner.deadline import Deadline  # noqa: PLC0415 - `--help` does not need numpy
+    from podium.planner.engine import Engine  # noqa: PLC0415 - as above
 
     planned = 0
+
+    class Steps(Deadline):
+        """A deadline that never passes, and counts how often a search looks at it."""
+
+        def __init__(self) -> None:
+            super().__init__(lambda: 0.0, math.inf)
+            self._done = 0
+
+        def enforce(self) -> None:
+            self._done += 1
+            work.note = f", search step {self._done:,}"
 
     class CountingEngine(Engine):
         def __init__(self, view: "ClusterReader", settings: "Settings", minor: int) -> None:
@@ -97,9 +120,27 @@ def counting_engine(work: Work, waiting: int = 0) -> "MakeEngine":
             super().apply(before, after)
             work.done += not self._complete and isinstance(after, Schedulable)
 
-        def plan(self, *args: Any, **kwargs: Any) -> "Plan":
+        def decide(self, *args: Any, **kwargs: Any) -> "Decision":
+            return super().decide(*args, **{**kwargs, "deadline": Steps()})
+
+        def domains(self, *args: Any) -> "list[DomainRoom]":
+            rooms = super().domains(*args)
+            self._compared, self._rooms = 0, min(len(rooms), self._most)
+            return rooms
+
+        def decide_in(self, *args: Any) -> "Decision":
+            self._compared += 1
+            work.note = f", topology domain {self._compared:,} of {self._rooms:,}"
+            return super().decide_in(*args)
+
+        def explain(self, *args: Any) -> "Plan":
+            work.note = ", explaining the decision"
+            return super().explain(*args)
+
+        def plan(self, *args: Any) -> "Plan":
             nonlocal planned
-            made = super().plan(*args, **kwargs)
+            self._most = args[3] if len(args) > 3 else 0
+            made = super().plan(*args)
             planned += 1
             self._begin()
             return made

@@ -149,7 +149,7 @@ def command(
             cluster.add_base(stored)
     notes = InputNotes()
     with progress.working("reading objects") as work:
-        documents = list(work.track(read_documents(files, notes)))
+        documents = list(inputs.tracked(work, files.names, read_documents(files, notes)))
     with options.option_errors({}), progress.working(f"admitting {count(len(documents), 'object')}"):
         admitted = admit(
             documents,
@@ -209,7 +209,8 @@ def _cluster(existing: str | None, kube: kubeoptions.KubeOptions) -> ExistingObj
             return pages.existing.loaded(info.server)
         notes = InputNotes()
         with progress.working("reading stored objects") as work:
-            return ExistingObjects.of(work.track(inputs.read_another(existing, notes)), notes)
+            stored = inputs.tracked(work, [existing], inputs.read_another(existing, notes))
+            return ExistingObjects.of(stored, notes)
 
 
 # The parts of an object that a verdict covers, and those that only a server judges.

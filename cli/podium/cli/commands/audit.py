@@ -33,11 +33,12 @@ from podium.cli.render.formats import FORMATS, render
 from podium.cli.render.output import Output, deliver, output_options
 from podium.cli.render.pictures.clustermap import ClusterMap, cluster_map
 from podium.documents.load import Loaded, Origins, collector_paused
-from podium.documents.reading import ClusterReading, source_words
+from podium.documents.reading import ClusterReading, objects_read, source_words
 from podium.documents.sources import InputFiles, read_documents
 from podium.errors import PodiumError
 from podium.rules.rule import Rule
 from podium.stderr import say
+from podium.text import count
 from podium.version import VERSION
 
 # The formats that say in the report for which release it is.
@@ -205,7 +206,8 @@ class AuditRun(NamedTuple):
         """Return the audit of the input. Raises click.UsageError if nothing was read that it looks at."""
         inputs.check_read(loaded, "podium audit")
         cluster = ClusterReading(loaded, source_words(files, loaded), datetime.now(UTC))
-        with progress.working("auditing"):
+        objects, rules = sum(objects_read(loaded).values()), len(self.rules(triage))
+        with progress.working(f"auditing {count(objects, 'object')} by {count(rules, 'rule')}"):
             return audit(cluster, chosen_by="set by --kubernetes", triage=triage, **self._asdict())
 
 

@@ -96,7 +96,7 @@ def _from_files(files: inputs.InputFiles, kube: kubeoptions.KubeOptions) -> list
     notes = InputNotes()
     records, listed = [], False
     with progress.working("reading objects") as work:
-        for stored in work.track(read_documents(files, notes)):
+        for stored in inputs.tracked(work, files.names, read_documents(files, notes)):
             if (stored.apiVersion, stored.kind) == (RECORD_VERSION, RECORD_KIND):
                 record = stored.read(PreemptionRecord)
                 if chosen.keeps(record.metadata):

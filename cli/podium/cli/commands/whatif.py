@@ -143,8 +143,11 @@ def command(
     added = _added(options, files)
     name = names[0] if names else None
     errors = {"added": f"no target among the objects of {options.add}: {{}}, or use --pod or --group"}
-    waiting = 0 if options.pending is None else len(pending_targets(loaded.state, options.pending))
-    with option_errors(_ERRORS | errors), progress.working("preparing the plan") as work:
+    waiting = sum(target is not None for target in (options.pod, options.group))
+    if options.pending is not None:
+        waiting = len(pending_targets(loaded.state, options.pending))
+    preparing = f"preparing a plan among {count(len(loaded.state.pods), 'pod')}"
+    with option_errors(_ERRORS | errors), progress.working(preparing) as work:
         query = WhatIfQuery(cluster, options, choices, name, added, progress.counting_engine(work, waiting))
         if options.defragment is not None:
             answer = _defragmentation(query, options.defragment)

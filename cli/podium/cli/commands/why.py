@@ -65,7 +65,7 @@ def command(
     from podium.cli.render.why_table import why_table  # noqa: PLC0415 - as above
 
     with option_errors({kind: f"{kind}: {{}}"}), progress.working("looking for the reasons") as work:
-        engine = progress.counting_engine(work)
+        engine = progress.counting_engine(work, 1)
         account = why(cluster, named, kind, settings=settings, tenant=tenant, engine=engine).account
     now = datetime.now(UTC) if cluster.live else None
     output.report(
