@@ -84,8 +84,8 @@ class _Live:
 def from_files(files: InputFiles, scope: Scope = WHOLE) -> ClusterReading:
     """Return the content of files; stderr names what is skipped. Raises PodiumError."""
     notes = InputNotes()
-    with progress.working("reading files"):
-        cluster = read_files(files, notes, scope)
+    with progress.working("reading objects") as work:
+        cluster = read_files(files, notes, scope, functools.partial(inputs.tracked, work, files.names))
     inputs.say_notes(notes)
     return cluster
 

@@ -4,7 +4,7 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -55,6 +55,11 @@ class Work:
         for unit in units:
             yield unit
             self.done += 1
+
+    def track_all(self, units: Sequence[T]) -> Iterator[T]:
+        """Yield units as `track` does; their number is the total."""
+        self.total = len(units)
+        return self.track(units)
 
 
 @contextmanager

@@ -124,18 +124,23 @@ def read_objects(*paths: str) -> list[Document]:
     return list(read_documents(InputFiles(paths)))
 
 
-def read_files(files: InputFiles, notes: InputNotes, scope: Scope = WHOLE) -> ClusterReading:
+def read_files(
+    files: InputFiles,
+    notes: InputNotes,
+    scope: Scope = WHOLE,
+    track: Callable[[Iterator[Document]], Iterator[Document]] = iter,
+) -> ClusterReading:
     """Return the content of files, whose reader may see all their names. Raises PodiumError.
 
     Of the objects only those in the scope are read, and of events and records all. `notes` receives the files
-    that are skipped.
+    that are skipped. `track` yields the objects again, for a display of the progress.
     """
     collector = PastCollector()
 
     def rest(documents: Iterable[Document]) -> Iterator[Document]:
         return (document for document in documents if not collector.collect(document))
 
-    documents = rest(read_documents(files, notes))
+    documents = rest(track(read_documents(files, notes)))
     loaded = load_state(documents, strict=files.strict, reads=SCHEDULING_READS, notes=notes, scope=scope)
     loaded = loaded._replace(event_times=[time for event in collector.events for time in event.times])
     reading = ClusterReading(

@@ -91,10 +91,14 @@ CLUSTER = "examples/preemption/cluster.yaml"
 MANIFEST = "examples/admit/gang.yaml"
 # A command line for each command that reads files, and what it shows at the end of each part of its work.
 PARTS = {
-    f"audit -f {CLUSTER}": ["reading objects: 21", "auditing 20 objects by 70 rules", "writing the report"],
+    f"audit -f {CLUSTER}": [
+        "reading objects: 21",
+        "auditing 20 objects, rules: 42 of 42",
+        "writing the report",
+    ],
     f"audit --diff {MANIFEST} {CLUSTER}": [
         "reading objects: 3",
-        "auditing 3 objects by 70 rules",
+        "auditing 3 objects, rules: 23 of 23",
         "reading objects: 21",
     ],
     f"admit -f {MANIFEST}": ["reading objects: 3", "admitting 3 objects"],
@@ -103,7 +107,7 @@ PARTS = {
     f"whatif -f {CLUSTER} --group research/train": ["reading objects: 21", "planning on 4 nodes: 1 of 1"],
     f"whatif -f {CLUSTER} --victim team-d/notebook": ["reading objects: 21", "planning on 4 nodes"],
     f"preflight -f {CLUSTER} --to 1.38": ["reading objects: 21", "comparing the releases"],
-    f"why group research/train -f {CLUSTER}": ["reading files", "planning on 4 nodes: 1 of 1"],
+    f"why group research/train -f {CLUSTER}": ["reading objects: 21", "planning on 4 nodes: 1 of 1"],
     "report -f examples/preemption/records.yaml": ["reading objects: 1"],
     f"migrate -f {TRAINING} --to podium": ["reading objects: 518", "planning the migration"],
     f"convert -f {MANIFEST} --to scheduling.podium.dev/v1beta1": [

@@ -13,7 +13,7 @@ minCount) do not count, because the pods may appear within seconds.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -58,6 +58,7 @@ MINORS = {minor.name: number for number, minor in KNOWN_MINORS.items()}
 DEFAULT_MINOR = "1.37"
 FIXES_SHOWN = 10
 EVERYTHING_COUNTS = Triage()
+TrackChecks = Callable[[Sequence[AuditCheck]], Iterable[AuditCheck]]
 
 
 class Ran(NamedTuple):
@@ -76,13 +77,15 @@ def audit(
     select: Collection[str] = (),
     ignore: Collection[str] = (),
     triage: Triage = EVERYTHING_COUNTS,
+    track: TrackChecks = iter,
 ) -> AuditReport:
     """Return the report of the rules on a cluster as it was read. Each rule names its source (docs/rules.md).
 
     `cluster` is the whole cluster or a part. `kubernetes` is one of MINORS, and `chosen_by` says how it was
     set; without it the API server decides, else the newest kubelet. `select` (empty: all) and `ignore` are
-    rule ids. `triage` decides which findings count. Raises QuestionError for the fields `kubernetes`,
-    `select` and `ignore`, and ReadError for an invalid quantity.
+    rule ids. `triage` decides which findings count. `track` yields the checks again, to show the progress.
+    Raises QuestionError for the fields `kubernetes`, `select` and `ignore`, and ReadError for an invalid
+    quantity.
     """
     loaded = cluster.near
     if kubernetes is None:
@@ -99,6 +102,7 @@ def audit(
             namespace=loaded.scope.namespace,
             selector=loaded.scope.selector,
             triage=triage,
+            track=track,
         )
     notes = {"skippedFiles": loaded.notes.skipped, "duplicates": loaded.notes.duplicates}
     summary = msgspec.structs.replace(report.summary, **notes)
@@ -117,6 +121,7 @@ def audit_view(
     namespace: str = "",
     selector: str = "",
     triage: Triage = EVERYTHING_COUNTS,
+    track: TrackChecks = iter,
 ) -> AuditReport:
     """Return the report of the rules on a view.
 
@@ -127,7 +132,9 @@ def audit_view(
     an invalid quantity.
     """
     survey = Survey(view, _minor(kubernetes), selected=bool(selector))
-    audited, ran, not_checked = run_rules(survey, _chosen(select, ignore), namespace, selector, triage)
+    audited, ran, not_checked = run_rules(
+        survey, _chosen(select, ignore), namespace, selector, triage, track=track
+    )
     looked = Looked(ran, partly_checked(not_checked), namespace, selector)
     triaged = triage.sort([item.finding for item in audited], looked)
     counting = set(triaged.counting)
@@ -172,6 +179,8 @@ def run_rules(
     namespace: str,
     selector: str,
     triage: Triage = EVERYTHING_COUNTS,
+    *,
+    track: TrackChecks = iter,
 ) -> Ran:
     """Run the checks whose input was read, and return their findings."""
     parts = {}
@@ -181,7 +190,7 @@ def run_rules(
         parts[Part.SELECTION] = f"only what matches {selector} was read"
     view = survey.view
     runnable, not_checked = _runnable(checks, survey.unread, parts)
-    audited = [_finished(finding, view, triage) for check in runnable for finding in check.run(survey)]
+    audited = [_finished(finding, view, triage) for check in track(runnable) for finding in check.run(survey)]
     audited.sort(key=lambda item: _order(item.finding))
     return Ran(audited, frozenset(check.rule.id for check in runnable), not_checked)
 

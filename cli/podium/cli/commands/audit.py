@@ -206,9 +206,15 @@ class AuditRun(NamedTuple):
         """Return the audit of the input. Raises click.UsageError if nothing was read that it looks at."""
         inputs.check_read(loaded, "podium audit")
         cluster = ClusterReading(loaded, source_words(files, loaded), datetime.now(UTC))
-        objects, rules = sum(objects_read(loaded).values()), len(self.rules(triage))
-        with progress.working(f"auditing {count(objects, 'object')} by {count(rules, 'rule')}"):
-            return audit(cluster, chosen_by="set by --kubernetes", triage=triage, **self._asdict())
+        objects = count(sum(objects_read(loaded).values()), "object")
+        with progress.working(f"auditing {objects}, rules") as work:
+            return audit(
+                cluster,
+                chosen_by="set by --kubernetes",
+                triage=triage,
+                track=work.track_all,
+                **self._asdict(),
+            )
 
 
 def _config(option: str | None) -> str | None:
