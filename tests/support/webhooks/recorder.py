@@ -1,14 +1,12 @@
 """A webhook that allows everything and records its requests, and requests that show the warnings."""
 
 import contextlib
-import functools
 import http.client
 import http.server
 import json
 import ssl
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -36,31 +34,15 @@ def send(
     groups: Sequence[str] = (),
 ) -> Answer:
     """Send one request on the kept connection, as another user if one is named."""
-    connection = _connection(server.url, server.access.authority)
-    connection.putrequest(method, path)
-    connection.putheader("Authorization", f"Bearer {server.access.token}")
+    headers = [("Content-Type", content_type), *(("Impersonate-Group", group) for group in groups)]
     if user:
-        connection.putheader("Impersonate-User", user)
-    for group in groups:
-        connection.putheader("Impersonate-Group", group)
+        headers.append(("Impersonate-User", user))
     text = body if isinstance(body, str) else json.dumps(body)
     content = b"" if body is None else text.encode()
-    connection.putheader("Content-Type", content_type)
-    connection.putheader("Content-Length", str(len(content)))
-    connection.endheaders(content)
-    response = connection.getresponse()
+    response, answer = server.client.exchange(method, path, content, headers)
     # 299 - "text": quotes and backslashes in the text are escaped.
     texts = [value.split(" ", 2)[2] for value in response.headers.get_all("Warning", [])]
-    return Answer(response.status, json.loads(response.read()), [json.loads(text) for text in texts])
-
-
-@functools.cache
-def _connection(url: str, authority: Path) -> http.client.HTTPSConnection:
-    parts = urlsplit(url)
-    context = ssl.create_default_context(cafile=str(authority))
-    connection = http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=60, context=context)
-    connection.connect()
-    return connection
+    return Answer(response.status, json.loads(answer), [json.loads(text) for text in texts])
 
 
 class Recorder:

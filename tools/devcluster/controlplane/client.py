@@ -7,6 +7,7 @@ answer exactly as the server sent it, including refusals. Therefore no status co
 import http.client
 import ssl
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -27,7 +28,7 @@ class Client:
     def __init__(self, url: str, token: str, authority: Path) -> None:
         """Create a client, without sending anything; `authority` is a PEM file of trusted certificates."""
         parts = urlsplit(url)
-        self._headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
+        self._headers = (("Authorization", f"Bearer {token}"), ("Accept", "application/json"))
         self._connection = http.client.HTTPSConnection(
             parts.hostname or "",
             parts.port,
@@ -43,24 +44,32 @@ class Client:
 
         A `body` of bytes is sent unchanged, any other as JSON. OSError and http.client.HTTPException escape.
         """
-        headers = self._headers
-        if body is not None:
-            headers = {**headers, "Content-Type": content_type}
-            body = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        headers = [] if body is None else [("Content-Type", content_type)]
+        if body is not None and not isinstance(body, bytes):
+            body = msgspec.json.encode(body)
+        response, answer = self.exchange(method, path, body or b"", headers)
+        if response.headers.get_content_type() == "application/json":
+            return response.status, jsontext.parse(answer, Any)
+        return response.status, answer.decode(errors="replace")
+
+    def exchange(
+        self, method: str, path: str, body: bytes, headers: Sequence[tuple[str, str]]
+    ) -> tuple[http.client.HTTPResponse, bytes]:
+        """Send one request with more headers; return the response and its body, which has been read."""
         now = time.monotonic()
         if now - self._last_used > _IDLE_SECONDS:
             self._connection.close()
         self._last_used = now
         try:
-            self._connection.request(method, path, body, headers)
+            self._connection.putrequest(method, path)
+            for name, value in (*self._headers, *headers, ("Content-Length", str(len(body)))):
+                self._connection.putheader(name, value)
+            self._connection.endheaders(body)
             response = self._connection.getresponse()
-            answer = response.read()
+            return response, response.read()
         except (OSError, http.client.HTTPException):
             self._connection.close()
             raise
-        if response.headers.get_content_type() == "application/json":
-            return response.status, jsontext.parse(answer, Any)
-        return response.status, answer.decode(errors="replace")
 
     def close(self) -> None:
         """Close the connection; the next request opens another."""
