@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
-from tests.support.controlplane_faults import without_api_server
+from tests.support.controlplane_faults import switch_gates, without_api_server
 from tests.support.servers import Server, exclusive, of_run
 from tests.support.waiting import until
 from tools.devcluster.controlplane.releases import BUILDABLE
@@ -128,9 +128,18 @@ def test_nothing_remains_of_a_change(change: Change, minor: str) -> None:
         assert not change.acts(reset)
 
 
-def restart(server: Server) -> None:
-    with without_api_server(server):
-        pass
+@pytest.mark.parametrize("minor", of_run())
+def test_a_restarted_server_is_used_again(minor: str) -> None:
+    with exclusive(BUILDABLE[minor]) as used:
+        with without_api_server(used):
+            pass
+        restarted = identity(used)
+    with exclusive(BUILDABLE[minor]) as reset:
+        assert identity(reset) == restarted
+
+
+def change_settings(server: Server) -> None:
+    switch_gates(server, on=False)
 
 
 def add_policy(server: Server) -> None:
@@ -149,7 +158,7 @@ def add_and_delete_policy(server: Server) -> None:
 
 
 @pytest.mark.parametrize("minor", of_run())
-@pytest.mark.parametrize("act", [restart, add_policy, add_and_delete_policy])
+@pytest.mark.parametrize("act", [change_settings, add_policy, add_and_delete_policy])
 def test_a_server_that_may_keep_a_trace_is_not_used_again(act: Callable[[Server], None], minor: str) -> None:
     with exclusive(BUILDABLE[minor]) as used:
         act(used)
