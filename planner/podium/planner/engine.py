@@ -18,12 +18,11 @@ from podium.api.podrequests import LATEST
 from podium.api.schedulable import Schedulable
 from podium.api.times import seconds
 from podium.cluster.reader import ClusterReader, Name
+from podium.cluster.state import Readable
 from podium.errors import PodiumError
 from podium.groups.trees import flaw, root_key
 from podium.planner.deadline import NEVER, Deadline
 from podium.planner.devices.plannedclaims import ReservedClaim
-from podium.planner.plugins.volumes.ledger import BoundVolume
-from podium.planner.plugins.volumes.plugin import VolumesPlugin
 from podium.planner.preemption.choice import Chosen
 from podium.planner.preemption.deciding import Decider, DomainRoom
 from podium.planner.preemption.decision import Decision, PodKey
@@ -314,25 +313,25 @@ class Engine(PlanningState):
         target = placement_target(self.view, self.snapshot, key, self.settings, namer, self._leaving)
         return self.with_peers(target) if isinstance(target, PlacementTarget) else target
 
-    def claim_writes(self, nodes: Mapping[Name, str]) -> tuple[list[BoundVolume], list[ReservedClaim]]:
-        """Return what is written to volumes, and to claims for devices, before pods get these nodes."""
-        snapshot, chain = self.snapshot, self.placer.chain
+    def bound_with(self, nodes: Mapping[Name, str]) -> tuple[list[Readable], list[ReservedClaim]]:
+        """Return objects as they are once pods get these nodes, and the writes to claims for devices."""
+        snapshot, devices = self.snapshot, self.placer.chain.devices
         rows = {snapshot.pod_row[pod]: snapshot.row[node] for pod, node in nodes.items()}
-        volumes_plugin = snapshot.plugin(VolumesPlugin)
-        delayed = {row for row in rows if volumes_plugin.needs(snapshot.shape_at(row)).delayed}
         using = {row for row in rows if snapshot.devices.uses(row)}
-        volumes: list[BoundVolume] = []
-        devices: list[ReservedClaim] = []
-        if not delayed and not using:
-            return volumes, devices
+        shapes = {id(shape): shape for shape in map(snapshot.shape_at, rows)}.values()
+        plugins = [plugin for plugin in snapshot.plugins if any(map(plugin.binds, shapes))]
+        changed: list[Readable] = []
+        reserved: list[ReservedClaim] = []
+        if not using and not plugins:
+            return changed, reserved
         with self._trying():
             for row, node in rows.items():
                 snapshot.assume(row, node)
-                plan = volumes_plugin.plan(row) if row in delayed else None
-                volumes += plan.bound if plan is not None else ()
-                reserved = (chain.devices.reservations(row) if row in using else None) or ()
-                devices += [claim for claim in reserved if isinstance(claim, ReservedClaim)]
-        return volumes, devices
+                for plugin in plugins:
+                    changed += plugin.bound(row, self.view)
+                writes = (devices.reservations(row) if row in using else None) or ()
+                reserved += [claim for claim in writes if isinstance(claim, ReservedClaim)]
+        return changed, reserved
 
     @contextmanager
     def placing(self, target: PlacementTarget, *, reserved: bool = True) -> Iterator[dict[int, int]]:

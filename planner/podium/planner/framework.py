@@ -18,6 +18,7 @@ import numpy as np
 
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import ClusterReader
+from podium.cluster.state import Readable
 from podium.planner.arrays import Bools, Int64s, Rows
 from podium.planner.deadline import NEVER, Deadline
 from podium.planner.shapes import Need, Shape
@@ -187,6 +188,18 @@ class Plugin(ABC):
 
     def shape_went(self, shape_id: int) -> None:  # noqa: B027 - as above
         """Forget a shape of which no pod is left."""
+
+    def binds(self, shape: Shape) -> bool:  # noqa: ARG002 - as above
+        """Return whether something is written before a pod of a shape is bound."""
+        return False
+
+    def bound(self, pod_row: int, view: ClusterReader) -> Iterator[Readable]:  # noqa: ARG002 - as above
+        """Yield the objects as they are once an assumed pod is bound."""
+        yield from ()
+
+    def explain(self, pod_row: int) -> Mapping[str, tuple[object, ...]]:  # noqa: ARG002 - as above
+        """Return what an assumed pod gets on its node, by the field of `outcome.Placed`."""
+        return {}
 
     def differences(self, view: ClusterReader, pod: Schedulable) -> Iterator[str]:  # noqa: ARG002 - as above
         """Yield how what is stored for a pod differs from the cluster."""

@@ -33,7 +33,6 @@ from podium.groups.trees import group_at, members_below
 from podium.planner.devices.extended import ExtendedClaim
 from podium.planner.devices.plannedclaims import ReservedClaim
 from podium.planner.engine import Engine
-from podium.planner.plugins.volumes.bindables import bound_pair
 from podium.planner.preemption.outcome import (
     HarmLevel,
     ObjectNamer,
@@ -237,10 +236,9 @@ def _carry_out(state: ClusterState, engine: Engine, plan: Plan, now: datetime) -
     for placement in plan.placements:
         namespace, _, name = placement.pod.partition("/")
         placed[namespace, name] = placement.node
-    volumes, devices = engine.claim_writes(placed)
-    for bound in volumes:
-        for half in bound_pair(state.claims[bound.claim], state.volumes[bound.volume]):
-            state.apply(half)
+    changed, devices = engine.bound_with(placed)
+    for stored in changed:
+        state.apply(stored)
     extended: dict[Name, ExtendedResourceStatus] = {}
     for reserved in devices:
         _reserve_devices(state, reserved)

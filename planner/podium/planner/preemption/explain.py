@@ -8,7 +8,7 @@ preemptor beside a victim is evaluated again, in a trial of the engine.
 from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,14 +24,12 @@ from podium.groups.topology import preferred_topology
 from podium.planner.arrays import Bools, Rows
 from podium.planner.devices.needs import IN_MEMORY
 from podium.planner.devices.plannedclaims import AssumedClaim
-from podium.planner.plugins.volumes.plugin import VolumesPlugin
 from podium.planner.preemption.decision import Decision, Elsewhere
 from podium.planner.preemption.domain import UnitResult
 from podium.planner.preemption.domainsearch import RandomChoice
 from podium.planner.preemption.harm import plan_harm
 from podium.planner.preemption.outcome import (
     ClaimDevicesPlan,
-    ClaimVolumePlan,
     DevicePlan,
     NodeReason,
     ObjectNamer,
@@ -308,17 +306,17 @@ class Explainer:
         claimed = self._claimed()
         for row, node in self._placed_by_name():
             namespace, name = self._names(row)
-            yield Placed(f"{namespace}/{name}", self._snapshot.node_name(node), *claimed.get(row, ((), ())))
+            yield Placed(f"{namespace}/{name}", self._snapshot.node_name(node), **claimed.get(row, {}))
 
-    def _claimed(self) -> dict[int, tuple[tuple[ClaimVolumePlan, ...], tuple[ClaimDevicesPlan, ...]]]:
-        """Return the volumes and devices for the claims of each pod that is placed, by row."""
-        snapshot, chain, claimed = self._snapshot, self._engine.placer.chain, {}
-        volumes_plugin = snapshot.plugin(VolumesPlugin)
+    def _claimed(self) -> dict[int, dict[str, Any]]:
+        """Return what each pod that is placed gets on its node, by row and by field of Placed."""
+        snapshot, devices = self._snapshot, self._engine.placer.chain.devices
+        claimed: dict[int, dict[str, Any]] = {}
         placed = {
             row: node
             for row, node in self._decision.placed.items()
-            if volumes_plugin.needs(snapshot.shape_at(row)).delayed
-            or chain.devices.concerns(snapshot.shape_at(row))
+            if devices.concerns(shape := snapshot.shape_at(row))
+            or any(plugin.binds(shape) for plugin in snapshot.plugins)
         }
         chosen = self._decision.chosen
         with snapshot.trial():
@@ -326,16 +324,9 @@ class Explainer:
                 snapshot.remove_many(self._units.all_members(chosen.plan.victims))
             for row, node in placed.items():
                 snapshot.assume(row, node)
-                plan = volumes_plugin.plan(row)
-                volumes: list[tuple[str, str]] = []
-                if plan is not None:
-                    volumes = [(volume.claim[1], volume.volume) for volume in plan.bound]
-                    volumes += [(volume.claim[1], "") for volume in plan.provisioned]
-                devices = chain.devices.plan(row) or ()
-                claimed[row] = (
-                    tuple(ClaimVolumePlan(*volume) for volume in sorted(volumes)),
-                    tuple(claim_devices(claim) for claim in devices),
-                )
+                fields = claimed[row] = {"claims": tuple(map(claim_devices, devices.plan(row) or ()))}
+                for plugin in snapshot.plugins:
+                    fields.update(plugin.explain(row))
         return claimed
 
     def _placed_by_name(self) -> list[tuple[int, int]]:

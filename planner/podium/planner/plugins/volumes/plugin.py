@@ -3,7 +3,7 @@
 The events of the objects change which nodes can attach a volume, and the needs of the pods that use it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from podium.api.claims import claim_names
 from podium.api.schedulable import Schedulable, Volume
@@ -17,16 +17,18 @@ from podium.api.storage import (
     VolumeAttachment,
 )
 from podium.cluster.reader import ClusterReader
+from podium.cluster.state import Readable
 from podium.planner.framework import Effect, NodeFilter, Plugin
 from podium.planner.plugins.volumes.attachlimits import (
     AttachedVolumes,
     AttachLimitsFilter,
     InstalledDriversFilter,
 )
+from podium.planner.plugins.volumes.bindables import bound_pair
 from podium.planner.plugins.volumes.delayed import DelayedBinding
 from podium.planner.plugins.volumes.exclusive import DisksFilter, ExclusiveClaimsFilter, used_volumes
 from podium.planner.plugins.volumes.index import Volumes
-from podium.planner.plugins.volumes.ledger import VolumePlan
+from podium.planner.plugins.volumes.ledger import ClaimVolumePlan, VolumePlan
 from podium.planner.plugins.volumes.needs import VolumeNeeds, needs_at, needs_of
 from podium.planner.plugins.volumes.volumebinding import VolumeBindingFilter, VolumeZoneFilter
 from podium.planner.shapes import Shape
@@ -117,6 +119,25 @@ class VolumesPlugin(Plugin):
     def plan(self, pod_row: int) -> VolumePlan | None:
         """Return what is written for the claims of an assumed pod; None if it has none, or they find none."""
         return self.binding.plan(pod_row) if self.binding is not None else None
+
+    def binds(self, shape: Shape) -> bool:
+        """Return whether claims of a shape get volumes with a node."""
+        return bool(self.needs(shape).delayed)
+
+    def bound(self, pod_row: int, view: ClusterReader) -> Iterator[Readable]:
+        """Yield the claims and volumes that are bound with an assumed pod."""
+        plan = self.plan(pod_row)
+        for bound in plan.bound if plan is not None else ():
+            yield from bound_pair(view.claims[bound.claim], view.volumes[bound.volume])
+
+    def explain(self, pod_row: int) -> Mapping[str, tuple[object, ...]]:
+        """Return the claims that are bound with an assumed pod."""
+        plan = self.plan(pod_row)
+        if plan is None:
+            return {}
+        volumes = [(volume.claim[1], volume.volume) for volume in plan.bound]
+        volumes += [(volume.claim[1], "") for volume in plan.provisioned]
+        return {"volumes": tuple(ClaimVolumePlan(*volume) for volume in sorted(volumes))}
 
     def _apply_attachment(self, attachment: VolumeAttachment, before: object, *, gone: bool) -> Effect:
         """Follow an attachment; there are as many as binds, and most limit no pod."""
