@@ -28,7 +28,8 @@ def size(obj: Any, seen: set[int]) -> int:
 def kept(world: World) -> int:
     """Return the sizes of a scheduler's data, without the cluster and without bounded caches."""
     world.effects.clear()
-    return size(world.scheduler, {id(world.state), id(world.scheduler.engine.placer)})
+    placer = world.scheduler.engine.placer
+    return size(world.scheduler, {id(part) for part in (world.state, placer, *placer.chain._filters)})
 
 
 def churn(world: World, rounds: range) -> None:
