@@ -9,7 +9,7 @@ from tools.devcluster.controlplane.releases import BUILDABLE, RELEASES
 from podium.api.minors import GROUP_MINORS, WORKLOAD_VERSIONS, named
 from podium.cli.main import COMMANDS
 from podium.cli.main import command as podium
-from podium.minors.minor import Gate, Minor, ServedKind
+from podium.minors.minor import FeatureGate, Minor, ServedKind
 from podium.ops.doctor.server import MINIMA
 from podium.text import listed
 
@@ -109,7 +109,7 @@ def _gates() -> str:
     )
 
 
-def _gate(gate: Gate | None) -> str:
+def _gate(gate: FeatureGate | None) -> str:
     if gate is None:
         return "unknown"
     return f"{gate.stage}, {'on' if gate.on else 'off'}{', locked' if gate.locked else ''}"

@@ -28,7 +28,7 @@ class GateStage(StrEnum):
     GA = "GA"
 
 
-class Gate(NamedTuple):
+class FeatureGate(NamedTuple):
     """A feature gate of one minor: a locked gate cannot be set to another value than its default.
 
     `needs` are the gates without which a component refuses to start with this one on. All gates of the table
@@ -103,7 +103,7 @@ class Minor(msgspec.Struct, frozen=True, kw_only=True):
     kinds: Mapping[str, ServedKind]
     apis: Mapping[str, GroupApi] = {}
     workload_gates: tuple[str, ...] = ()
-    gates: Mapping[str, Gate] = {}
+    gates: Mapping[str, FeatureGate] = {}
     removed_gates: tuple[str, ...] = ()
     template_needed: bool = False
     free_updates: bool = False

@@ -5,7 +5,15 @@ Source: kubernetes/kubernetes v1.38.0-beta.0 (pkg/features, pkg/apis/scheduling,
 
 import msgspec
 
-from podium.minors.minor import COMPOSITE, GROUP_POLICY, TOPOLOGY, Gate, GateStage, GroupApi, ServedKind
+from podium.minors.minor import (
+    COMPOSITE,
+    GROUP_POLICY,
+    TOPOLOGY,
+    FeatureGate,
+    GateStage,
+    GroupApi,
+    ServedKind,
+)
 from podium.minors.v1_37 import V1_37
 
 _V1BETA1 = GroupApi(version="v1beta1", one_policy=True, strict_modes=True, beta_rules=True)
@@ -20,13 +28,13 @@ V1_38 = msgspec.structs.replace(
     | {
         TOPOLOGY: V1_37.gates[TOPOLOGY]._replace(stage=GateStage.BETA),
         COMPOSITE: V1_37.gates[COMPOSITE]._replace(stage=GateStage.BETA),
-        "DRAPartitionableDevices": Gate(GateStage.GA, on=True, locked=True),
-        "DRAConsumableCapacity": Gate(GateStage.GA, on=True),
-        "DRAFractionalCapacityRange": Gate(GateStage.GA, on=True, needs=("DRAConsumableCapacity",)),
-        "DRADeviceBindingConditions": Gate(GateStage.GA, on=True, locked=True),
-        "DRADeviceTaints": Gate(GateStage.GA, on=True, locked=True),
-        "DRADeviceTaintRules": Gate(GateStage.GA, on=True, locked=True, needs=("DRADeviceTaints",)),
-        "SchedulerPreQueueingHints": Gate(GateStage.BETA, on=True),
+        "DRAPartitionableDevices": FeatureGate(GateStage.GA, on=True, locked=True),
+        "DRAConsumableCapacity": FeatureGate(GateStage.GA, on=True),
+        "DRAFractionalCapacityRange": FeatureGate(GateStage.GA, on=True, needs=("DRAConsumableCapacity",)),
+        "DRADeviceBindingConditions": FeatureGate(GateStage.GA, on=True, locked=True),
+        "DRADeviceTaints": FeatureGate(GateStage.GA, on=True, locked=True),
+        "DRADeviceTaintRules": FeatureGate(GateStage.GA, on=True, locked=True, needs=("DRADeviceTaints",)),
+        "SchedulerPreQueueingHints": FeatureGate(GateStage.BETA, on=True),
     },
     removed_gates=(
         "AggregatedDiscoveryRemoveBetaType",
