@@ -93,7 +93,7 @@ class DeviceWorld(ClaimWorld):
 
     def at_rest(self) -> bool:
         """Return whether no decision is in flight, and the scheduler counts on no claim."""
-        return not (len(self.scheduler.claim_binds) or self.assumed())
+        return not (len(self.scheduler.holds.claims) or self.assumed())
 
     def _carry_out(self, effect: BindClaims | ReleaseClaims, most: int | None, why: str) -> None:
         for plan in effect.claims[:most]:

@@ -5,13 +5,18 @@ from dataclasses import dataclass, field
 
 from podium.api.membership import GroupKey
 from podium.planner.shapes import Shape
-from podium.schedulerplugin.scheduling.effects import Key
+from podium.schedulerplugin.scheduling.effects import Evict, Key, Preemptor
 from podium.schedulerplugin.scheduling.queueinghints import Hints, Waiting
 
 A, B, C = ("team-a", "a"), ("team-a", "b"), ("team-a", "c")
 GANG = GroupKey(native=True, namespace="team-a", name="b")
 PODIUM_GANG = GANG._replace(native=False)
 ROOM = Waiting((Shape(),), priority=5, may_preempt=True)
+
+
+def evict(key: Key) -> Evict:
+    """Return a preemption for a key."""
+    return Evict(key, Preemptor("pod", "team-a", "high", "u0", 5), (), (), "n1", "")
 
 
 @dataclass

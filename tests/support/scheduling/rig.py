@@ -35,7 +35,7 @@ from podium.schedulerplugin.scheduling.effects import (
     ReportPending,
     Unit,
 )
-from podium.schedulerplugin.scheduling.evictionlimits import Restraint, Unfinished
+from podium.schedulerplugin.scheduling.evictionlimits import EvictionLimits, Unfinished
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.preemptions import announcements
 from podium.schedulerplugin.scheduling.scheduler import Scheduler
@@ -77,9 +77,9 @@ class World:
     def restart(self, *units: float, unfinished: Mapping[str, Unfinished] | None = None) -> None:
         """Start a new process with the API server's objects and the earlier records."""
         engine = LiveEngine(self.state, self.live.engine)
-        self.restraint = Restraint(lambda: self.live)
-        self.restraint.restore([], units, unfinished or {})
-        self.scheduler = Scheduler(engine, lambda: self.live, self.restraint, clock=lambda: self.seconds)
+        self.limits = EvictionLimits(lambda: self.live, lambda: self.seconds)
+        self.limits.restore([], units, unfinished or {})
+        self.scheduler = Scheduler(engine, self.limits)
         self.held = []
         self.state._observers[:] = [engine.apply, self.scheduler.apply]
         for effect in self.scheduler.initialize(self.moment):
@@ -202,9 +202,9 @@ class World:
         for ref, node in bind.pods:
             pod = self._live(ref)
             if pod is None or failed:
-                self.scheduler.binds.failed(bind.key, ref, node, settled=pod is None)
+                self.scheduler.holds.bind_failed(bind.key, ref, node, settled=pod is None)
             else:
-                self.scheduler.binds.done(bind.key)
+                self.scheduler.holds.bind_done(bind.key)
             if pod is None or failed not in ("", LOST):
                 continue
             spec = msgspec.structs.replace(pod.spec, nodeName=node)
@@ -316,9 +316,9 @@ class ClaimWorld(World):
 
     def _answer(self, effect: BindClaims | ReleaseClaims, why: str) -> None:
         if isinstance(effect, BindClaims):
-            self.scheduler.claim_binds.written(effect.number, why)
+            self.scheduler.holds.claims.written(effect.number, why)
         else:
-            self.scheduler.claim_binds.released(effect.number, self.moment)
+            self.scheduler.holds.claims.released(effect.number, self.moment)
 
 
 def _told(pod: Schedulable) -> dict[str, Any]:

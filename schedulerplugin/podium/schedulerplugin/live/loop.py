@@ -274,12 +274,12 @@ class Loop:
         await bind_all(self._writes, bind, partial(self._bound, bind))
         await self._worker.idle()
         if isinstance(bind.key, GroupKey):
-            satisfied = self._scheduler.entry_pods.satisfied(bind.key)
+            satisfied = self._scheduler.entries.satisfied(bind.key)
             self._statuses.placed(satisfied, "All required pods have been successfully scheduled", bind.pods)
 
     def _bound(self, bind: Bind, pod: PodRef, node: str, error: PodiumError | None) -> None:
         if error is None:
-            self._call_when_idle(bind.key, partial(self._scheduler.binds.done, bind.key))
+            self._call_when_idle(bind.key, partial(self._scheduler.holds.bind_done, bind.key))
             self._metrics.bound(pod, self._clock())
             self._emit(messages.scheduled_event(pod, node))
             return
@@ -291,7 +291,7 @@ class Loop:
             )
             message = f"binding to node {node} failed: {_reason(error)}"
             self._statuses.submit(ReportPending(bind.key, (pod,), SCHEDULER_ERROR, message, ((pod, node),)))
-        failed = partial(self._scheduler.binds.failed, bind.key, pod, node, settled=settled)
+        failed = partial(self._scheduler.holds.bind_failed, bind.key, pod, node, settled=settled)
         self._call_when_idle(bind.key, failed)
 
     async def _bind_claims(self, effect: BindClaims) -> None:
@@ -301,7 +301,7 @@ class Loop:
         if error is not None:
             self._log_event("claims not bound", {"entry": entry_name(effect.key), "error": str(error)})
         why = "" if error is None else _reason(error)
-        self._call_when_idle(effect.key, partial(self._scheduler.claim_binds.written, effect.number, why))
+        self._call_when_idle(effect.key, partial(self._scheduler.holds.claims.written, effect.number, why))
 
     async def _release_claims(self, effect: ReleaseClaims) -> None:
         """Withdraw what was written for a decision, as far as the API server takes it."""
@@ -321,7 +321,7 @@ class Loop:
         await together([job(plan) for plan in effect.claims], self._writes.limit)
 
         def end() -> None:
-            self._scheduler.claim_binds.released(effect.number, self._moment())
+            self._scheduler.holds.claims.released(effect.number, self._moment())
 
         self._call_when_idle(effect.key, end)
 

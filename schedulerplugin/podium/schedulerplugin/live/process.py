@@ -41,8 +41,8 @@ from podium.schedulerplugin.live.transforms import transform
 from podium.schedulerplugin.live.warmengine import DriftError, WarmEngine
 from podium.schedulerplugin.live.writes import Writes
 from podium.schedulerplugin.scheduling.effects import Key, entry_name, entry_of
-from podium.schedulerplugin.scheduling.evictionlimits import Restraint, Unfinished
-from podium.schedulerplugin.scheduling.gang_hold import HoldEnd
+from podium.schedulerplugin.scheduling.evictionlimits import EvictionLimits, Unfinished
+from podium.schedulerplugin.scheduling.holds import HoldEnd
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.scheduler import Scheduler
 
@@ -182,16 +182,14 @@ class _SchedulerProcess:
         )
         self._writes: Writes | None = None
         self._scheduler: Scheduler | None = None
-        self._restraint: Restraint | None = None
+        self._limits: EvictionLimits | None = None
         register_scraped(
             self._registry,
             pending=self._pending,
             incoming=worker.between(self._incoming),
-            evictions=worker.between(
-                lambda: None if self._restraint is None else self._restraint.room(clock())
-            ),
+            evictions=worker.between(lambda: None if self._limits is None else self._limits.room(clock())),
             nominated=worker.between(
-                lambda: None if self._scheduler is None else self._scheduler.entry_pods.nominated()
+                lambda: None if self._scheduler is None else self._scheduler.entries.nominated()
             ),
             gang_holds=worker.between(self._gang_holds),
             leads=lambda: replica.remaining() > 0,
@@ -229,7 +227,7 @@ class _SchedulerProcess:
         return {(str(pool), str(event)): count for (pool, event), count in entered.items()}
 
     def _gang_holds(self) -> Mapping[str, float]:
-        ended = {} if self._scheduler is None else self._scheduler.gang_hold.ended
+        ended = {} if self._scheduler is None else self._scheduler.holds.ended
         return {str(result): ended.get(result, 0) for result in HoldEnd}
 
     def _live(self) -> LiveSettings:
@@ -266,10 +264,10 @@ class _SchedulerProcess:
         live, state = self._live(), self._cluster.state
         history = self._new_history(live)
         records, _ = await asyncio.gather(history.restore(), self._catch_up())
-        self._restraint = restraint = self._new_restraint(records)
+        self._limits = limits = self._new_limits(records)
         engine = await self._engine.built()
         # Until all observers are registered nothing is awaited, so no change is lost.
-        scheduler = Scheduler(engine, self._live, restraint, clock=self._clock, illegal=self._illegal)
+        scheduler = Scheduler(engine, limits, illegal=self._illegal)
         self._writes = writes = Writes(
             self._connection,
             self._replica.remaining,
@@ -315,7 +313,7 @@ class _SchedulerProcess:
             for observer in observers:
                 state.unobserve(observer)
             # The next leader learns of recent evictions from the stored history.
-            known = history.written and not restraint.doubts(self._clock())
+            known = history.written and not limits.doubts(self._clock())
             self._end_in_order(known=known)
 
     async def _catch_up(self) -> None:
@@ -334,9 +332,9 @@ class _SchedulerProcess:
         """Record whether the lease ends in order: recent evictions are `known`, or no limit needs them."""
         self._replica.end_in_order(orderly=known or self._live().evictions_a_minute is None)
 
-    def _new_restraint(self, records: list[PreemptionRecord]) -> Restraint:
+    def _new_limits(self, records: list[PreemptionRecord]) -> EvictionLimits:
         """Return the eviction limits, restored from the evictions of earlier leaders."""
-        restraint = Restraint(self._live)
+        limits = EvictionLimits(self._live, self._clock)
         now, seconds = utc_now(), self._clock()
         since = now - _PAST
 
@@ -346,12 +344,12 @@ class _SchedulerProcess:
 
         past = [(steadily(at), by, of) for at, by, of in recent(records, since)]
         left = {by: Unfinished(of, steadily(at)) for at, by, of in unfinished(records, since)}
-        restraint.restore(past, [steadily(at) for at in counted(records, since)], left)
+        limits.restore(past, [steadily(at) for at in counted(records, since)], left)
         why = self._doubt(evicted=bool(records))
         if why:
-            restraint.doubt(seconds)
+            limits.doubt(seconds)
             self._log_doubt(why)
-        return restraint
+        return limits
 
     def _doubt(self, *, evicted: bool) -> str:
         """Return why it is not known which pods an earlier leader evicted last; empty if it is known."""

@@ -32,11 +32,11 @@ from podium.planner.indexes import discard
 from podium.planner.plugins.volumes.claims import UNBOUND
 from podium.planner.plugins.volumes.ledger import ProvisionedVolume
 from podium.planner.settings import LiveSettings
-from podium.schedulerplugin.scheduling.binds import Binds
 from podium.schedulerplugin.scheduling.claimplans import (
     ClaimKey,
     ClaimPlan,
     PodClaimsPlan,
+    Stranded,
     claim_of,
     is_done,
     is_seen,
@@ -105,11 +105,16 @@ class ClaimBinds:
     """The decisions that wait for claims; the shell answers with `written` and `released`."""
 
     def __init__(
-        self, engine: LiveEngine, entry_pods: EntryPods, binds: Binds, live: Callable[[], LiveSettings]
+        self,
+        engine: LiveEngine,
+        entries: EntryPods,
+        undone: Callable[[Bind], None],
+        live: Callable[[], LiveSettings],
     ) -> None:
+        """`undone` is called with each bind whose pods are not bound after all."""
         self._engine = engine
-        self._entry_pods = entry_pods
-        self._binds = binds
+        self._entries = entries
+        self._undone = undone
         self._live = live
         self._last = 0
         # By number, the oldest first.
@@ -130,7 +135,7 @@ class ClaimBinds:
         forgotten.
         """
         engine = self._engine
-        rows = list(self._entry_pods.rows(pod for pod, _ in bind.pods))
+        rows = list(self._entries.rows(pod for pod, _ in bind.pods))
         delayed = [row for row in rows if engine.has_delayed_claims(row)]
         using = [row for row in rows if engine.snapshot.devices.uses(row)]
         if not delayed and not using:
@@ -138,7 +143,7 @@ class ClaimBinds:
         plans = [volumes for row in delayed if (volumes := engine.volume_plan(row)) is not None]
         reserved = [claims for row in using if (claims := engine.reservations(row)) is not None]
         if len(plans) < len(delayed) or len(reserved) < len(using):
-            self._binds.undone(bind)
+            self._undone(bind)
             return None
         plan = plan_of(plans, chain.from_iterable(reserved))
         if not plan.claims:
@@ -157,12 +162,13 @@ class ClaimBinds:
             self._of_claim.setdefault(key_of(claim), set()).add(self._last)
         return pending
 
-    def release_stranded(self, key: Key, rows: Collection[int], moment: Moment) -> ReleaseClaims | None:
-        """Give back the devices of claims whose pods (rows) found no node that can use them; None if none."""
+    def stranded(self, rows: Collection[int]) -> Stranded:
+        """Return the claims with devices whose pods (rows) found no node that can use them."""
         stranded = self._engine.snapshot.devices.stranded(rows)
-        stranded = [claim for claim in stranded if key_of(claim) not in self._of_claim]
-        if not stranded:
-            return None
+        return tuple(claim for claim in stranded if key_of(claim) not in self._of_claim)
+
+    def release_stranded(self, key: Key, stranded: Stranded, moment: Moment) -> ReleaseClaims:
+        """Give back the devices of stranded claims of an entry."""
         plan = plan_of((), stranded)
         self._engine.hold_claims(plan)
         pending = self._add(Bind(key, ()), plan, 0, moment.seconds + _SEEN_SECONDS)
@@ -184,7 +190,7 @@ class ClaimBinds:
         self._settling.add(number)
         self._touched.add(number)
 
-    def give_way(self, priority: int, nodes: Iterable[int]) -> None:
+    def stop_below(self, priority: int, nodes: Iterable[int]) -> None:
         """Stop the decisions of lower priority with a pod on one of some nodes (rows)."""
         if not self._engine.yields(priority):
             return
@@ -258,8 +264,8 @@ class ClaimBinds:
         if pending.until > now and any(is_seen(self._engine.snapshot, plan) for plan in leaving):
             return []
         self._end(number)
-        self._binds.undone(bind)
-        pods = tuple(pod for pod, _ in bind.pods if self._entry_pods.row(pod) is not None)
+        self._undone(bind)
+        pods = tuple(pod for pod, _ in bind.pods if self._entries.row(pod) is not None)
         message = f"binding claims failed: {pending.why}"
         return [ReportPending(bind.key, pods, SCHEDULER_ERROR, message)] if pods else []
 
@@ -296,7 +302,7 @@ class ClaimBinds:
     def _lost(self, pod: PodRef, node: str) -> str:
         """Return why a pod cannot have its node any more; empty if it can."""
         snapshot = self._engine.snapshot
-        row, node_row = self._entry_pods.row(pod), snapshot.row.get(node)
+        row, node_row = self._entries.row(pod), snapshot.row.get(node)
         if row is None:
             return f"pod {pod.name} is gone"
         if node_row is None or snapshot.node.item(row) != node_row:
@@ -318,7 +324,7 @@ class ClaimBinds:
         engine.keep_room(pod for pod, _ in pending.bind.pods)
         nodes = {volume.node for volume in pending.plan.volumes.provisioned if key_of(volume) in given_up}
         for pod, node in pending.bind.pods:
-            row, node_row = self._entry_pods.row(pod), engine.snapshot.row.get(node)
+            row, node_row = self._entries.row(pod), engine.snapshot.row.get(node)
             if row is not None and node in nodes:
                 engine.avoid_node(row, node, now)
             if row is not None and node_row == engine.snapshot.node.item(row):
@@ -342,7 +348,7 @@ class ClaimBinds:
         """
         pending = self._open[number]
         # A node that came back has its pods again until they are undone.
-        own = set(self._entry_pods.rows(pod for pod, _ in pending.bind.pods))
+        own = set(self._entries.rows(pod for pod, _ in pending.bind.pods))
         for plan in pending.plan.claims:
             claim = claim_of(self._engine.snapshot, plan)
             if claim is None and not may_lack_claim(plan):

@@ -20,6 +20,8 @@ from podium.planner.plugins.volumes.plugin import VolumesPlugin
 from podium.planner.snapshot import Snapshot
 
 ClaimPlan = BoundVolume | ProvisionedVolume | ReservedClaim | StaleClaim
+# Claims with devices that no node can use for their pods.
+Stranded = tuple[ReservedClaim | StaleClaim, ...]
 
 
 class ClaimKey(NamedTuple):

@@ -3,12 +3,15 @@
 Every effect names pods by UID, so it cannot hit a later pod of the same name.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple
 
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.api.membership import GroupKey
+from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Name
+from podium.planner.engine import Engine
 from podium.schedulerplugin.scheduling.claimplans import ClaimPlan
 
 # An entry, which is scheduled as one: a lone pod, or a group or tree of groups with all its pods.
@@ -59,11 +62,30 @@ class PodRef(NamedTuple):
         return self.namespace, self.name
 
 
+# Pods, each with the name of its node.
+Placements = tuple[tuple[PodRef, str], ...]
+
+
+def pod_ref(pod: Schedulable) -> PodRef:
+    """Return the reference of a pod."""
+    return PodRef(pod.metadata.namespace or "", pod.metadata.name or "", pod.metadata.uid or "")
+
+
+def ref_at(engine: Engine, row: int) -> PodRef:
+    """Return the reference of the pod of a row."""
+    return pod_ref(engine.snapshot.pod_at(row))
+
+
+def placements(engine: Engine, placed: Mapping[int, int]) -> Placements:
+    """Return the pods (rows) that are placed on nodes (rows), in this order, with the names of the nodes."""
+    return tuple((ref_at(engine, row), engine.snapshot.node_name(node)) for row, node in placed.items())
+
+
 class Bind(NamedTuple):
     """Bind pods to nodes; all of them are assumed there already."""
 
     key: Key
-    pods: tuple[tuple[PodRef, str], ...]
+    pods: Placements
 
 
 class BindClaims(NamedTuple):
@@ -118,7 +140,7 @@ class Evict(NamedTuple):
 
     key: Key
     preemptor: Preemptor
-    nominations: tuple[tuple[PodRef, str], ...]
+    nominations: Placements
     units: tuple[Unit, ...]
     domain: str
     message: str
@@ -155,7 +177,7 @@ class ReportPending(NamedTuple):
     pods: tuple[PodRef, ...]
     reason: str
     message: str
-    nominated: tuple[tuple[PodRef, str], ...] = ()
+    nominated: Placements = ()
     gated: bool = False
 
 

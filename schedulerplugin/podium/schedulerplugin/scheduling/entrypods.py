@@ -1,4 +1,4 @@
-"""Answers which pods an entry of the queue has, which of them wait, and its priority and age.
+"""The entries of a scheduler: their queue, and which pods each has, which of them wait, its priority and age.
 
 A lone pod is an entry, and a group is one with all its pods, even before the group exists. A tree of groups
 is the entry of its root. The answers come from the cluster and from decisions that are not written yet: an
@@ -15,15 +15,17 @@ from podium.cluster.reader import Name
 from podium.errors import PodiumError
 from podium.groups.trees import group_at, members_below, root_key, tree
 from podium.planner.preemption.target import PlacementTarget, Unplaceable
-from podium.schedulerplugin.scheduling.decisioneffects import pod_ref
-from podium.schedulerplugin.scheduling.effects import Evict, Key, PodRef
+from podium.schedulerplugin.scheduling.effects import Key, PodRef, pod_ref
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
+from podium.schedulerplugin.scheduling.queue import Queue
 
 
 class EntryPods:
     """The entries of one scheduler, of that schedulerName, in the cluster of an engine."""
 
-    def __init__(self, engine: LiveEngine, scheduler: str) -> None:
+    def __init__(self, engine: LiveEngine, scheduler: str, queue: Queue) -> None:
+        self.queue = queue
+        self.records = queue.entries
         self._engine = engine
         self._scheduler = scheduler
 
@@ -140,6 +142,7 @@ class EntryPods:
         rows = map(self.row, pods)
         return [row for row in rows if row is not None]
 
-    def preemptors(self, evict: Evict) -> list[int]:
-        """Return the rows of a preemptor's pods that still exist."""
-        return self.rows(pod for pod, _ in evict.nominations)
+    def unsure(self, key: Key) -> list[int]:
+        """Return the pods (rows) that may be terminating for a failed preemption and are not seen to be."""
+        terminating = self._engine.snapshot.terminating
+        return [row for row in self.rows(self.records[key].unsure) if not terminating.item(row)]

@@ -41,8 +41,7 @@ from podium.planner.progress import created_claims
 from podium.planner.rejections import rejected_for
 from podium.planner.settings import Budgets
 from podium.schedulerplugin.scheduling.claimplans import ClaimKey
-from podium.schedulerplugin.scheduling.decisioneffects import pod_ref
-from podium.schedulerplugin.scheduling.effects import Key
+from podium.schedulerplugin.scheduling.effects import Key, pod_ref
 from podium.schedulerplugin.scheduling.entrypods import EntryPods
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.queueinghints import Hints

@@ -32,19 +32,15 @@ from podium.api.meta import instant
 from podium.api.schedulable import Schedulable
 from podium.api.times import seconds, written
 from podium.cluster.reader import Child
-from podium.history.evictioncycles import (
-    Evictions,
-    Identity,
-    identity_of_group,
-    workload_of,
-)
+from podium.history.evictioncycles import Evictions, Identity, identity_of_group, workload_of
+from podium.planner.deadline import Deadline
 from podium.planner.preemption.decision import Decision
 from podium.planner.preemption.inflight import free_until
 from podium.planner.preemption.protection import FOREVER
 from podium.planner.preemption.target import PlacementTarget
 from podium.planner.settings import LiveSettings, PreemptionMode
 from podium.schedulerplugin.scheduling import messages
-from podium.schedulerplugin.scheduling.effects import Evict, Key, Moment
+from podium.schedulerplugin.scheduling.effects import Evict, Held, Key, Moment, Planned
 from podium.schedulerplugin.scheduling.entry import Entry
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.messages import UNSCHEDULABLE
@@ -169,7 +165,7 @@ class Why(Enum):
     RATE = auto()
 
 
-class Hold(NamedTuple):
+class Limit(NamedTuple):
     """Why not now, and when to look again (seconds of the steady clock; None: when something changes)."""
 
     kind: Why
@@ -184,11 +180,16 @@ class Unfinished(NamedTuple):
     at: float
 
 
-class Restraint:
-    """Holds preemptions of one scheduler back, and remembers those that it allowed."""
+class EvictionLimits:
+    """The limits of one scheduler: the time of a decision, and its evictions.
 
-    def __init__(self, live: Callable[[], LiveSettings]) -> None:
-        self._live = live
+    `limit` only judges a preemption. `hold_back` and `took` record what became of it.
+    """
+
+    def __init__(self, live: Callable[[], LiveSettings], clock: Callable[[], float]) -> None:
+        """`clock` is the monotonic clock, in seconds, by which decisions have a deadline."""
+        self.live = live
+        self.clock = clock
         self._rate = EvictionRate()
         self._evictions = Evictions()
         # The entries that wait for the rate: the priority, and until when.
@@ -222,52 +223,69 @@ class Restraint:
 
     def room(self, now: float) -> tuple[int, int] | None:
         """Return the limit of evictions and what is left of it now, None without a limit."""
-        limit = self._live().evictions_a_minute
+        limit = self.live().evictions_a_minute
         return None if limit is None else (limit, self._rate.left(limit, now))
 
-    def hold(
+    def deadline(self) -> Deadline:
+        """Start the time budget of a decision."""
+        return Deadline(self.clock, self.live().decision_seconds)
+
+    def limit(
         self, engine: LiveEngine, entry: Entry, evict: Evict, target: PlacementTarget, moment: Moment
-    ) -> Hold | None:
+    ) -> Limit | None:
         """Return why a preemption that was just planned must wait; None if it may be carried out now."""
-        live, now = self._live(), moment.seconds
-        self._waiting_turns.pop(entry.key, None)
+        live, now = self.live(), moment.seconds
         if live.mode is PreemptionMode.OFF:
-            return Hold(Why.OFF, "it is switched off")
-        since = note_no_room(engine, entry, target, moment)
+            return Limit(Why.OFF, "it is switched off")
+        since = no_room_since(engine, entry, target, moment)
         until = window_end(since, _preemption_delay(engine, target))
         if until is not None and until > moment.now:
             pause = (until - moment.now).total_seconds()
-            return Hold(
+            return Limit(
                 Why.WINDOW,
                 f"waiting until {written(until)} for new nodes before anything is evicted",
                 now + pause,
             )
         going = messages.victim_count(evict)
         if live.mode is PreemptionMode.OBSERVE:
-            return Hold(Why.OBSERVED, f"{going} would be evicted, but preemption is only observed")
+            return Limit(Why.OBSERVED, f"{going} would be evicted, but preemption is only observed")
         # A preemption that is made again deletes no other victims.
-        hold = None if evict.again else self._earlier_failure(engine, entry, evict, target, now)
-        if hold is not None:
-            return hold
+        limit = None if evict.again else self._earlier_failure(engine, entry, evict, target, now)
+        if limit is not None:
+            return limit
         pause = self._rated(entry, evict, target.priority, now)
         if pause > 0:
-            self._waiting_turns[entry.key] = target.priority, now + pause
             why = (
                 f"{going} will be evicted when the rate of {live.evictions_a_minute} units a minute allows it"
             )
-            return Hold(Why.RATE, why, now + pause)
+            return Limit(Why.RATE, why, now + pause)
         return None
 
+    def hold_back(self, entry: Entry, evict: Evict, limit: Limit) -> list[Planned | Held]:
+        """Record that a preemption has to wait; return what is reported once for a plan and a reason."""
+        self._waiting_turns.pop(entry.key, None)
+        if limit.kind is Why.RATE and limit.until is not None:
+            self._waiting_turns[entry.key] = evict.preemptor.priority, limit.until
+        plan = frozenset(pod.uid for pod in evict.victims), limit.kind
+        if entry.held_back == plan:
+            return []
+        entry.held_back = plan
+        if limit.kind is Why.OBSERVED:
+            return [Planned(evict)]
+        return [Held(evict, limit.kind is Why.CIRCLE)] if limit.kind in (Why.RATE, Why.CIRCLE) else []
+
     def took(
-        self, engine: LiveEngine, entry: Entry, evict: Evict, target: PlacementTarget, moment: Moment
+        self, engine: LiveEngine, entry: Entry, evict: Evict, target: PlacementTarget, now: float
     ) -> None:
-        """Record that a preemption is carried out, after `hold` returned None."""
-        limit, units = self._live().evictions_a_minute, len(evict.units)
-        entry.counted = self._rate.charge(limit, units, moment.seconds)
+        """Record that a preemption is carried out, after `limit` returned None."""
+        self._waiting_turns.pop(entry.key, None)
+        self._rate.withdraw(self._counted(entry, evict))
+        entry.counted = self._rate.charge(self.live().evictions_a_minute, len(evict.units), now)
+        entry.held_back = None
         if evict.again or self._left(evict) is not None:
             return
         for by, of in _pairs(engine, evict, target):
-            self._evictions.record(by, of, moment.seconds)
+            self._evictions.record(by, of, now)
 
     def gave_up(self, entry: Entry, now: float, *, deleted: bool, blamed: bool = False) -> None:
         """Record that a preemption failed, and whether pods had been `deleted` for it in vain by then.
@@ -293,12 +311,12 @@ class Restraint:
 
     def _earlier_failure(
         self, engine: LiveEngine, entry: Entry, evict: Evict, target: PlacementTarget, now: float
-    ) -> Hold | None:
+    ) -> Limit | None:
         """Return the hold after earlier preemptions: they failed, or these victims evicted the preemptor."""
         times, until = entry.eviction_failures or (0, now)
         if until > now:
             why = f"it failed {count(times, 'time')}, and pods may go in vain again: backing off"
-            return Hold(Why.FAILED, why, until)
+            return Limit(Why.FAILED, why, until)
         pause = max(
             (self._evictions.wait(by, of, now) for by, of in _pairs(engine, evict, target)), default=0.0
         )
@@ -307,7 +325,7 @@ class Restraint:
                 f"{messages.victim_count(evict)} would be evicted, which evicted it: "
                 f"backing off for {math.ceil(pause)} s"
             )
-            return Hold(Why.CIRCLE, why, now + pause)
+            return Limit(Why.CIRCLE, why, now + pause)
         return None
 
     def _rated(self, entry: Entry, evict: Evict, priority: int, now: float) -> float:
@@ -316,17 +334,21 @@ class Restraint:
         Otherwise small plans would take each unit as it becomes free, and a large plan would wait forever.
         Units that an earlier attempt counted are counted once, from now on if the plan is allowed.
         """
-        limit, units = self._live().evictions_a_minute, len(evict.units)
-        left = self._left(evict)
-        before = entry.counted if evict.again else [] if left is None else [left.at] * units
-        counted = self._rate.withdraw(before[-units:])
+        limit, units = self.live().evictions_a_minute, len(evict.units)
         if limit is None:
             return 0.0
-        ahead = (until - now for waiting, until in self._waiting_turns.values() if waiting >= priority)
+        turns = (turn for key, turn in self._waiting_turns.items() if key != entry.key)
+        ahead = (until - now for waiting, until in turns if waiting >= priority)
+        counted = self._rate.withdraw(self._counted(entry, evict))
         pause = max(self._rate.wait(limit, units, now), *ahead, 0.0)
-        if pause > 0:
-            self._rate.restore(counted)
+        self._rate.restore(counted)
         return pause
+
+    def _counted(self, entry: Entry, evict: Evict) -> list[float]:
+        """Return the times from which units of a plan count since an earlier attempt."""
+        units, left = len(evict.units), self._left(evict)
+        before = entry.counted if evict.again else [] if left is None else [left.at] * units
+        return before[-units:]
 
     def _left(self, evict: Evict) -> Unfinished | None:
         """Return the unfinished preemption that a preemption resumes, if it has no other units.
@@ -338,12 +360,12 @@ class Restraint:
         return left if left is not None and left.units.issuperset(unit.uid for unit in evict.units) else None
 
 
-def note_no_room(engine: LiveEngine, entry: Entry, target: PlacementTarget, moment: Moment) -> datetime:
-    """Record that an entry found no room, and return since when; its window for new nodes starts then."""
-    if entry.no_room_since is None:
-        reported = (_unscheduled_since(engine.snapshot.pods[row]) for row in target.rows)
-        entry.no_room_since = min([moment.now, *(time for time in reported if time is not None)])
-    return entry.no_room_since
+def no_room_since(engine: LiveEngine, entry: Entry, target: PlacementTarget, moment: Moment) -> datetime:
+    """Return since when an entry finds no room; its window for new nodes starts then."""
+    if entry.no_room_since is not None:
+        return entry.no_room_since
+    reported = (_unscheduled_since(engine.snapshot.pods[row]) for row in target.rows)
+    return min([moment.now, *(time for time in reported if time is not None)])
 
 
 def expiry(engine: LiveEngine, target: PlacementTarget, moment: Moment) -> float | None:

@@ -50,15 +50,22 @@ from podium.planner.preemption.target import PlacementTarget, Unplaceable
 from podium.planner.preemption.unitarrays import NO_UNIT
 from podium.planner.semantics import Semantics
 from podium.planner.settings import PreemptionMode
-from podium.schedulerplugin.scheduling.binds import Reservations
-from podium.schedulerplugin.scheduling.decisioneffects import ref_at, waiting
-from podium.schedulerplugin.scheduling.effects import Evict, Key, Moment, PodRef, RefusedVictim, Unit, Unmark
-from podium.schedulerplugin.scheduling.entry import EntryPhase, Preemption
+from podium.schedulerplugin.scheduling.effects import (
+    Evict,
+    Key,
+    Moment,
+    PodRef,
+    RefusedVictim,
+    Unit,
+    Unmark,
+    ref_at,
+)
+from podium.schedulerplugin.scheduling.entry import EntryPhase
 from podium.schedulerplugin.scheduling.entrypods import EntryPods
 from podium.schedulerplugin.scheduling.eventhandlers import Changes
+from podium.schedulerplugin.scheduling.holds import Holds
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.messages import group_of
-from podium.schedulerplugin.scheduling.queue import Queue
 from podium.schedulerplugin.scheduling.queueinghints import Hints
 
 # The API groups of controllers that read no condition of a pod but Ready: ReplicaSet, StatefulSet, DaemonSet
@@ -72,56 +79,31 @@ class Preemptions:
     def __init__(
         self,
         engine: LiveEngine,
-        entry_pods: EntryPods,
+        entries: EntryPods,
+        holds: Holds,
         *,
         changes: Changes,
         hints: Hints,
-        reservations: Reservations,
-        queue: Queue,
     ) -> None:
         self._engine = engine
-        self._entry_pods = entry_pods
+        self._entries = entries
+        self._holds = holds
         self._changes = changes
         self._hints = hints
-        self._reservations = reservations
-        self._queue = queue
 
     def __contains__(self, key: Key) -> bool:
         """Return whether an entry has a preemption in flight."""
-        return self._queue.phase_of(key) is EntryPhase.PREEMPTING
-
-    def start(self, evict: Evict, rows: Iterable[int], now: float) -> None:
-        """Count a preemption for these pods (rows) as done: nodes reserved, victims terminating."""
-        self._reservations.outrank(evict.cleared)
-        self._reservations.give(rows, evict.nominations)
-        victims = self._entry_pods.rows(evict.victims)
-        self._engine.mark_for_deletion(victims)
-        self._changes.marked(victims)
-        entry = self._queue.entries[evict.key]
-        entry.unsure = ()
-        entry.preemption = Preemption(evict, self._hints.seen.rules)
-        # The changes that could help the preemptor if the preemption fails.
-        awaited = frozenset(pod.uid for pod in evict.victims)
-        waits_for = waiting(
-            self._engine, self._entry_pods.preemptors(evict), evict.preemptor.priority, awaited=awaited
-        )
-        self._queue.preempt(evict.key, waits_for, now)
-
-    def unsure(self, key: Key) -> list[int]:
-        """Return the pods (rows) that may be terminating for a failed preemption and are not seen to be."""
-        terminating = self._engine.snapshot.terminating
-        rows = self._entry_pods.rows(self._queue.entries[key].unsure)
-        return [row for row in rows if not terminating.item(row)]
+        return self._entries.queue.phase_of(key) is EntryPhase.PREEMPTING
 
     def touch(self, key: Key) -> None:
         """Remember that a preemptor changed; it is looked at when its preemption ends."""
-        preemption = self._queue.entries[key].preemption
+        preemption = self._entries.records[key].preemption
         assert preemption is not None, "a preemption is in flight"
         preemption.changed = True
 
     def objection(self, key: Key, mode: PreemptionMode, moment: Moment) -> str:
         """Return why no victim may be deleted, empty if all may be; the text contains no name of a victim."""
-        entry = self._queue.entries.get(key)
+        entry = self._entries.records.get(key)
         preemption = None if entry is None else entry.preemption
         if preemption is None:
             return "it has ended"
@@ -139,16 +121,16 @@ class Preemptions:
         if target.priority < evict.preemptor.priority:
             return "its priority is lower now"
         rules_changed = preemption.rules != self._hints.seen.rules
-        if rules_changed and not _may_go(self._engine, self._entry_pods, evict, moment):
+        if rules_changed and not _may_go(self._engine, self._entries, evict, moment):
             return "some of its victims may not be evicted any more"
-        return _unplaced(self._engine, self._entry_pods, evict, target)
+        return _unplaced(self._engine, self._entries, evict, target)
 
     def finish(self, key: Key) -> Evict:
         """End a preemption; all victims count as deleted unless `take_back` is called.
 
         The caller must change the phase of the entry.
         """
-        entry = self._queue.entries[key]
+        entry = self._entries.records[key]
         preemption, entry.preemption = entry.preemption, None
         assert preemption is not None, "a preemption is in flight"
         if preemption.changed:
@@ -172,15 +154,15 @@ class Preemptions:
         gone = frozenset(deleted)
         left = tuple(pod for pod in evict.victims if pod not in gone)
         if unsure:
-            self._queue.entries[evict.key].unsure = left
-        kept = self._entry_pods.rows(left)
+            self._entries.records[evict.key].unsure = left
+        kept = self._entries.rows(left)
         self._engine.unmark(kept)
         for victim in refused:
-            row = self._entry_pods.row(victim.pod)
+            row = self._entries.row(victim.pod)
             if row is not None:
                 self._engine.keep_out(row, victim.why, now, final=victim.final)
         self._changes.unmarked(kept)
-        self._reservations.cancel(self._entry_pods.preemptors(evict))
+        self._holds.cancel(self._entries.rows(pod for pod, _ in evict.nominations))
 
 
 def _unplaced(engine: LiveEngine, entry_pods: EntryPods, evict: Evict, target: PlacementTarget) -> str:

@@ -29,8 +29,16 @@ from types import MappingProxyType
 from typing import Any
 
 from podium.api.membership import GroupKey
-from podium.schedulerplugin.scheduling.effects import Key
-from podium.schedulerplugin.scheduling.entry import QUEUED, Entries, Entry, EntryEvent, EntryPhase, Incoming
+from podium.schedulerplugin.scheduling.effects import Evict, Key
+from podium.schedulerplugin.scheduling.entry import (
+    QUEUED,
+    Entries,
+    Entry,
+    EntryEvent,
+    EntryPhase,
+    Incoming,
+    Preemption,
+)
 from podium.schedulerplugin.scheduling.queueinghints import Hints, Waiting
 
 # kube-scheduler's podInitialBackoffSeconds and podMaxBackoffSeconds.
@@ -230,10 +238,12 @@ class Queue:
             incoming = self._incoming(entry, now)
             self._enter(entry, EntryEvent.GATE, incoming, now + _FLUSH_SECONDS)
 
-    def preempt(self, key: Key, waiting: Waiting, now: float) -> None:
-        """Hold an entry back while its preemption is in flight, and remember changes that it waits for."""
+    def preempt(self, evict: Evict, waiting: Waiting, now: float) -> None:
+        """Hold an entry back while its preemption is in flight; it waits for `waiting` if that fails."""
+        key = evict.key
         entry = self._find(key)
         if entry is not None:
+            entry.unsure, entry.preemption = (), Preemption(evict, self._hints.seen.rules)
             self._enter(entry, EntryEvent.PREEMPT, self._incoming(entry, now))
             self._hints.wait(key, waiting)
 

@@ -15,7 +15,7 @@ from podium.api.devices import ResourceClaim
 from podium.api.records import PlanMode
 from podium.planner.preemption.outcome import PlanHarm
 from podium.schedulerplugin.history import planned as records
-from podium.schedulerplugin.scheduling.decisioneffects import eviction
+from podium.schedulerplugin.scheduling.verdicts import eviction
 
 GPU = "nvidia.com/gpu"
 

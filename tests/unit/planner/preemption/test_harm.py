@@ -11,7 +11,7 @@ from tests.unit.planner.preemption.test_budgets import budget
 from podium.planner.preemption.outcome import HarmLevel, Outcome, PlanHarm
 from podium.planner.progress import CHECKPOINT
 from podium.planner.semantics import Semantics
-from podium.schedulerplugin.scheduling.decisioneffects import eviction
+from podium.schedulerplugin.scheduling.verdicts import eviction
 
 GPU = "nvidia.com/gpu"
 APP = {"app": "a"}

@@ -199,9 +199,7 @@ async def test_binds_in_flight_are_no_difference() -> None:
 
     def bind() -> None:
         (engine,) = scene.engines
-        scene.world.scheduler = Scheduler(
-            engine, lambda: scene.world.live, scene.world.restraint, clock=lambda: 0.0
-        )
+        scene.world.scheduler = Scheduler(engine, scene.world.limits)
         scene.state.observe(scene.world.scheduler.apply)
         scene.warm.engage(scene.world.scheduler)
         scene.world.run(pod("q"))

@@ -217,7 +217,7 @@ def test_a_failure_is_undone_and_the_pod_tried_again(name: str) -> None:
     other = "n1" if chosen == "n0" else "n0"
     ends = {"chosen": {"p0": chosen}, "other": {"p0": other}, "nowhere": {}}[case.ends]
     assert made.bound() == ends
-    assert (made.assumed(), len(made.scheduler.claim_binds)) == ([], 0)
+    assert (made.assumed(), len(made.scheduler.holds.claims)) == ([], 0)
 
 
 def test_a_failed_gang_withdraws_what_it_wrote_and_keeps_what_is_bound() -> None:
@@ -290,7 +290,7 @@ def test_a_failed_bind_of_a_member_is_made_again_on_the_node_of_its_volume() -> 
     made.release()
     assert made.bound() == {first.name: chosen}
     made.failing = "the server is busy"
-    made.scheduler.binds.failed(bind.key, second, other, settled=False)
+    made.scheduler.holds.bind_failed(bind.key, second, other, settled=False)
     made.run(pod("late"))
     assert made.bound() == {first.name: chosen}
     made.failing = ""
@@ -327,7 +327,7 @@ def test_a_claim_stays_written_while_another_pod_waits_for_it() -> None:
     assert made.claim("c0") == ("", "n0")
     made.control()
     assert made.bound() == {"p1": "n0"}
-    assert (made.assumed(), len(made.scheduler.claim_binds)) == ([], 0)
+    assert (made.assumed(), len(made.scheduler.holds.claims)) == ([], 0)
 
 
 # --- others ---------------------------------------------------------------------------------------------
@@ -441,7 +441,7 @@ def test_a_new_leader_goes_on_from_any_step(step: Callable[[StorageWorld], None]
     made.control()
     assert sorted(made.bound()) == ["gang-0", "gang-1", "gang-2"]
     assert_sound(made)
-    assert (made.assumed(), len(made.scheduler.claim_binds)) == ([], 0)
+    assert (made.assumed(), len(made.scheduler.holds.claims)) == ([], 0)
 
 
 @pytest.mark.parametrize("provisions", [True, False], ids=["provisioned", "given up"])
@@ -576,6 +576,6 @@ def test_faults_in_any_order_end_well(actions: list[str], disks: bool) -> None:
     made.control()
     assert sorted(made.bound()) == ["gang-0", "gang-1"]
     assert_sound(made)
-    assert (made.assumed(), len(made.scheduler.claim_binds)) == ([], 0)
+    assert (made.assumed(), len(made.scheduler.holds.claims)) == ([], 0)
     owned = {claim.spec.volumeName for claim in made.state.claims.values() if claim.spec is not None}
     assert made.reserved().keys() <= owned

@@ -276,7 +276,7 @@ def test_a_write_that_is_never_seen_ends_with_the_time() -> None:
     made = world(cluster(1, 1), waiting("p"), bind_timeout_seconds=30)
     number = made.claim_writes[0].number
     made.claim_writes = []
-    made.scheduler.claim_binds.written(number, "")
+    made.scheduler.holds.claims.written(number, "")
     made.run()
     assert made.bound() == {}
     made.later(31)

@@ -14,7 +14,7 @@ from podium.api.membership import GroupKey
 from podium.planner.semantics import Semantics
 from podium.planner.settings import PreemptionMode, Settings
 from podium.schedulerplugin.scheduling.effects import ReportPending
-from podium.schedulerplugin.scheduling.gang_hold import HoldEnd
+from podium.schedulerplugin.scheduling.holds import HoldEnd
 
 HOLD = 600
 GANG = GroupKey(True, NS, "big")
@@ -50,7 +50,7 @@ def test_a_stream_of_small_pods_starves_a_gang_that_holds_nothing(hold: int, *, 
         if "big-0" in world.bound():
             break
     assert ("big-0" in world.bound()) is bound
-    assert world.scheduler.gang_hold.ended == ({HoldEnd.SCHEDULED: 1} if bound else {})
+    assert world.scheduler.holds.ended == ({HoldEnd.SCHEDULED: 1} if bound else {})
 
 
 def test_the_hold_grows_node_by_node_and_nothing_of_it_is_written() -> None:
@@ -91,7 +91,7 @@ def test_a_hold_that_runs_out_gives_the_room_back_and_pauses() -> None:
     world.run(pod("late", 1, 5))
     world.later(HOLD)
     assert world.bound()["late"] == "n0"
-    assert world.scheduler.gang_hold.ended == {HoldEnd.TIMED_OUT: 1}
+    assert world.scheduler.holds.ended == {HoldEnd.TIMED_OUT: 1}
     assert "holds room" not in world.message("big-0")
     world.run(group("other", 5, 2), gang("other", size=2, priority=5))
     world.die("small-1")
@@ -110,9 +110,9 @@ def test_a_gang_pauses_longer_after_each_expired_hold() -> None:
     begun = [0.0]
     world.die("small-0")
     for _ in range(80):
-        before = world.scheduler.gang_hold.holder
+        before = world.scheduler.holds.holder
         world.later(HOLD / 4)
-        if before is None and world.scheduler.gang_hold.holder is not None:
+        if before is None and world.scheduler.holds.holder is not None:
             begun.append(world.seconds)
     pauses = [(later - sooner) / HOLD for sooner, later in pairwise(begun)]
     assert [round(pause) for pause in pauses] == [3, 5, 9]
@@ -130,7 +130,7 @@ def test_no_gang_holds(settings: dict[str, Any]) -> None:
     world = full(**settings)
     world.die("small-0")
     world.run()
-    assert (world.scheduler.gang_hold.holder, held(world)) == (None, [])
+    assert (world.scheduler.holds.holder, held(world)) == (None, [])
 
 
 def test_a_gang_that_would_not_fit_on_empty_nodes_never_holds() -> None:
@@ -144,7 +144,7 @@ def test_a_gang_that_would_not_fit_on_empty_nodes_never_holds() -> None:
 def test_a_lone_pod_and_a_gang_that_needs_one_pod_hold_nothing() -> None:
     world = World(node("n0", 1), running("small", "n0", 1, 5), gang_hold_seconds=HOLD)
     world.run(pod("lone", 1, 5), group("one", 5, 1), gang("one", size=1, priority=5))
-    assert world.scheduler.gang_hold.holder is None
+    assert world.scheduler.holds.holder is None
 
 
 def test_one_gang_holds_at_a_time_and_a_higher_one_takes_the_rest_of_the_time() -> None:
@@ -215,7 +215,7 @@ def test_room_that_a_terminating_pod_will_free_is_for_the_gang(priority: int) ->
             world.die(f"small-{at}")
             world.run()
     assert held(world) == ["n0", "n1", "n2"]
-    assert world.scheduler.gang_hold.ended == {HoldEnd.SCHEDULED: 1}
+    assert world.scheduler.holds.ended == {HoldEnd.SCHEDULED: 1}
     world.die("small-2")
     world.run()
     assert sorted(world.bound()) == ["big-0", "big-1", "big-2"]
@@ -234,7 +234,7 @@ def test_a_preemptor_keeps_the_room_of_its_victims() -> None:
     assert (world.evicted(), world.nominated("first")) == (["low"], "n3")
     never = gang("big", size=3, priority=5, preemptionPolicy="Never")
     world.run(group("big", 5, 3), never)
-    assert world.scheduler.gang_hold.holder == GANG
+    assert world.scheduler.holds.holder == GANG
     world.scheduler.switched()
     world.run()
     assert world.nominated("first") == "n3"
@@ -280,7 +280,7 @@ def test_a_gang_with_an_observed_preemption_holds_room(mode: PreemptionMode) -> 
 
 def test_a_gang_that_preempts_holds_nothing() -> None:
     world = full(priority=7)
-    assert world.scheduler.gang_hold.holder is None
+    assert world.scheduler.holds.holder is None
     assert sorted(world.bound()) == ["big-0", "big-1", "big-2"]
 
 

@@ -64,7 +64,7 @@ class Holding(Overtaking):
 
     def judged(self, moment: Moment) -> list[Effect]:
         """Check the step's binds, and that a hold starts only after a pause."""
-        hold = self.world.scheduler.gang_hold
+        hold = self.world.scheduler.holds
         before = hold.holder
         effects = super().judged(moment)
         if before is not None and hold.holder is None:
@@ -76,7 +76,7 @@ class Holding(Overtaking):
 
     def counts(self, key: Key) -> bool:
         """Return whether an entry is of higher priority than the gang that holds room, or that gang."""
-        holder = self.world.scheduler.gang_hold.holder
+        holder = self.world.scheduler.holds.holder
         return holder is None or key == holder or self.priority(key) > self.priority(holder)
 
     def free(self) -> dict[str, float]:
@@ -98,7 +98,7 @@ class Holding(Overtaking):
     @invariant()
     def no_hold_lasts_longer_than_it_may(self) -> None:
         world = self.world
-        if world.scheduler.gang_hold.holder is not None and not world.scheduler.has_work(world.seconds):
+        if world.scheduler.holds.holder is not None and not world.scheduler.has_work(world.seconds):
             assert world.seconds < self.began + HOLD
 
     @invariant()
@@ -110,7 +110,7 @@ class Holding(Overtaking):
         for row in engine.nominated().tolist():
             each = engine.snapshot.pods[row]
             assert each is not None
-            if scheduler.entry_pods.keys((row,)) == {scheduler.gang_hold.holder}:
+            if scheduler.entries.keys((row,)) == {scheduler.holds.holder}:
                 free[engine.nomination(row)] -= self.cpu(each.metadata.name or "")
             else:
                 assert self.world.nominated(each.metadata.name or "") == ""
@@ -119,7 +119,7 @@ class Holding(Overtaking):
     @invariant()
     def no_higher_entry_that_fits_waits_for_a_change(self) -> None:
         """An entry that would fit without the hold is not parked until the hold ends."""
-        scheduler, holder = self.world.scheduler, self.world.scheduler.gang_hold.holder
+        scheduler, holder = self.world.scheduler, self.world.scheduler.holds.holder
         if holder is None or scheduler.has_work(self.world.seconds):
             return
         parked = self.keys(EntryPhase.UNSCHEDULABLE)

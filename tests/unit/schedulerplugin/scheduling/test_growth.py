@@ -110,7 +110,7 @@ def binds_of_a_group_end_one_by_one(size: int) -> Growth:
     def fails(at: int, world: World) -> None:
         (bind,) = world.held
         assert isinstance(bind, Bind)
-        world.scheduler.binds.failed(bind.key, *bind.pods[at], settled=True)
+        world.scheduler.holds.bind_failed(bind.key, *bind.pods[at], settled=True)
 
     pods = gang("g", size=size, cpu=0, priority=10)
     changes = [partial(fails, at) for at in range(size)]

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from tests.support.scheduling.fixedrooms import GANG, PODIUM_GANG, ROOM, A, B, C, ClusterQueries, waits
+from tests.support.scheduling.fixedrooms import GANG, PODIUM_GANG, ROOM, A, B, C, ClusterQueries, evict, waits
 
 from podium.schedulerplugin.scheduling.effects import Key
 from podium.schedulerplugin.scheduling.entry import EntryPhase
@@ -264,7 +264,7 @@ def test_a_preemptor_waits_for_its_victims_after_its_preemption() -> None:
     """It is activated without a backoff."""
     scene = Scene(A)
     assert scene.queue.pop(0.0) == A
-    scene.queue.preempt(A, ROOM, 0.0)
+    scene.queue.preempt(evict(A), ROOM, 0.0)
     scene.queue.park(A, ROOM._replace(awaited=frozenset({"u"})), 0.1)
     assert waits(scene.hints, A)
     scene.queue.activate(A)
@@ -330,7 +330,7 @@ def test_a_change_during_a_preemption_makes_the_entry_active_at_its_end(changed:
     """Without such a change the entry waits for its victims."""
     scene = Scene(A)
     assert scene.queue.pop(0.0) == A
-    scene.queue.preempt(A, ROOM, 0.0)
+    scene.queue.preempt(evict(A), ROOM, 0.0)
     assert scene.queue.first(1000.0) is None
     if changed:
         scene.queue.wake([A], 0.0)

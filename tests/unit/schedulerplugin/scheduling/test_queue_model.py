@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.support.scheduling.fixedrooms import GANG, PODIUM_GANG, ROOM, A, B, C, waits
+from tests.support.scheduling.fixedrooms import GANG, PODIUM_GANG, ROOM, A, B, C, evict, waits
 
 from podium.api.membership import GroupKey
 from podium.cluster.reader import name_in
@@ -163,7 +163,7 @@ class Interleavings(RuleBasedStateMachine):
     def preempt(self, key: Key) -> None:
         found = self.held_back(key)
         if found is not None and found.phase in (EntryPhase.ACTIVE, EntryPhase.IN_FLIGHT):
-            self.queue.preempt(key, ROOM, self.now)
+            self.queue.preempt(evict(key), ROOM, self.now)
             self.timed(found, EntryPhase.PREEMPTING, float("inf"))
 
     @rule(key=keys)

@@ -84,7 +84,7 @@ def test_a_pod_that_is_deleted_while_its_bind_is_under_way_holds_no_node() -> No
     bind = held_bind(world)
     being_deleted(world, "high")
     world.hold_binds = False
-    world.scheduler.binds.failed(bind.key, *bind.pods[0], settled=True)
+    world.scheduler.holds.bind_failed(bind.key, *bind.pods[0], settled=True)
     world.run(pod("next", 1, 10))
     world.later(15)
     assert world.bound() == {"next": "n1"}
@@ -117,7 +117,7 @@ def test_a_bind_that_was_overtaken_takes_nothing_back() -> None:
     change(world, "a", labels={"x": "y"})
     world.later(15)
     assert not world.held
-    world.scheduler.binds.failed(first.key, *first.pods[0], settled=False)
+    world.scheduler.holds.bind_failed(first.key, *first.pods[0], settled=False)
     world.hold_binds = False
     world.run(pod("b"))
     assert world.bound() == {"a": "n2"}
@@ -145,7 +145,7 @@ def test_a_node_that_went_and_came_holds_the_room_of_a_bind_whatever_was_tried_b
     world._bind(bind._replace(pods=tuple(lost)), "500" if ends == "badly" else "")
     for each in again:
         assert isinstance(each, Bind)
-        world.scheduler.binds.failed(each.key, *each.pods[0], settled=True)
+        world.scheduler.holds.bind_failed(each.key, *each.pods[0], settled=True)
     world.later(400)
     assert not world.overcommitted()
     assert world.bound().keys() == {*names, "b"}
@@ -166,7 +166,7 @@ def test_a_recreated_node_keeps_room_for_binds_to_its_name(ends: str, first: str
     world.hold_binds = False
     if ends == "unknown":
         for ref, where in bind.pods:
-            world.scheduler.binds.failed(bind.key, ref, where, settled=False)
+            world.scheduler.holds.bind_failed(bind.key, ref, where, settled=False)
     world._bind(bind, "500" if ends == "badly" else "")
     world.later(400)
     assert not world.overcommitted()
@@ -177,7 +177,7 @@ def test_of_a_gang_one_bind_fails_before_another_succeeds() -> None:
     """The member whose bind failed is tried again."""
     world = World(node(cpu=2), group("g", 0, 2), gang("g", size=2))
     bind = held_bind(world)
-    world.scheduler.binds.failed(bind.key, *bind.pods[0], settled=False)
+    world.scheduler.holds.bind_failed(bind.key, *bind.pods[0], settled=False)
     world.hold_binds = False
     world._bind(bind._replace(pods=bind.pods[1:]), "")
     world.later(20)
@@ -189,7 +189,7 @@ def test_a_pod_is_recreated_right_after_its_bind_failed() -> None:
     world = World(node(cpu=2), pod("a"))
     bind = held_bind(world)
     world.hold_binds = False
-    world.scheduler.binds.failed(bind.key, *bind.pods[0], settled=False)
+    world.scheduler.holds.bind_failed(bind.key, *bind.pods[0], settled=False)
     world.die("a")
     world.run()
     world.run(pod("a", uid="other"), pod("b"))

@@ -321,7 +321,7 @@ def test_a_gang_is_scheduled_when_as_many_as_it_needs_have_a_node(
     here = [running(f"g-{at}", priority=10, group="g") for at in range(size)]
     world = World(node(cpu=size), made, failed, here, pod("g-waits", 1, 10, group="g"))
     world.run()
-    assert world.scheduler.entry_pods.satisfied(key_of(made)) == [key_of(made)] * satisfied
+    assert world.scheduler.entries.satisfied(key_of(made)) == [key_of(made)] * satisfied
 
 
 def test_a_gang_with_a_failed_bind_is_not_scheduled() -> None:
@@ -330,9 +330,9 @@ def test_a_gang_with_a_failed_bind_is_not_scheduled() -> None:
     world.hold_binds = True
     world.run()
     key = key_of(group("g"))
-    assert world.scheduler.entry_pods.satisfied(key)
+    assert world.scheduler.entries.satisfied(key)
     (bind,) = world.held
     assert isinstance(bind, Bind)
     pod_of_it, where = bind.pods[0]
-    world.scheduler.binds.failed(key, pod_of_it, where, settled=False)
-    assert not world.scheduler.entry_pods.satisfied(key)
+    world.scheduler.holds.bind_failed(key, pod_of_it, where, settled=False)
+    assert not world.scheduler.entries.satisfied(key)

@@ -232,4 +232,4 @@ def test_a_resumed_preemption_counts_once_in_the_rate(name: str) -> None:
     world.restart(*counted, unfinished=left)
     world.run()
     assert world.evicted() == evicted
-    assert world.restraint.room(world.seconds) == (1, room)
+    assert world.limits.room(world.seconds) == (1, room)

@@ -65,10 +65,10 @@ def test_reservations_are_counted_by_scheduler() -> None:
     world = World(node(cpu=1), node("n2", 1), running("low", "n1"), foreign, pod("high", 1, 10))
     world.lingering = True
     world.run()
-    assert world.scheduler.entry_pods.nominated() == (1, 1)
+    assert world.scheduler.entries.nominated() == (1, 1)
     world.die("low")
     world.run()
-    assert world.scheduler.entry_pods.nominated() == (0, 1)
+    assert world.scheduler.entries.nominated() == (0, 1)
 
 
 def test_a_better_place_may_be_taken_while_victims_die() -> None:

@@ -60,12 +60,12 @@ def test_evictions_have_a_rate() -> None:
     world.run()
     assert len(world.evicted()) == 2
     assert "rate of 2 units a minute" in world.message("high-3")
-    assert world.restraint.room(world.seconds) == (2, 0)
+    assert world.limits.room(world.seconds) == (2, 0)
     world.later(120)
     assert len(world.evicted()) == 4
-    assert world.restraint.room(world.seconds) == (2, 2)
+    assert world.limits.room(world.seconds) == (2, 2)
     world.live = LiveSettings()
-    assert world.restraint.room(world.seconds) is None
+    assert world.limits.room(world.seconds) is None
 
 
 def once_in_vain(world: World, deleted: int = 0) -> None:
@@ -97,9 +97,9 @@ def test_a_preemption_that_goes_on_counts_once(deleted: int, later: LiveSettings
     assert [evict.again for evict in world.evictions()] == [False, True]
     went = world.seconds - 30
     world.live = LiveSettings(evictions_a_minute=2)
-    assert world.restraint.room(world.seconds) == (2, 0)
+    assert world.limits.room(world.seconds) == (2, 0)
     world.seconds = went + 60.0
-    assert world.restraint.room(world.seconds) == (2, deleted)
+    assert world.limits.room(world.seconds) == (2, deleted)
 
 
 def test_a_preemption_that_goes_on_waits_for_what_went_meanwhile() -> None:
@@ -107,7 +107,7 @@ def test_a_preemption_that_goes_on_waits_for_what_went_meanwhile() -> None:
     world = World(node(cpu=2), running("low-1"), running("low-2"), evictions_a_minute=2)
     once_in_vain(world)
     world.run(pod("high", 2, 10))
-    world.restraint.restore([], [world.seconds], {})
+    world.limits.restore([], [world.seconds], {})
     world.later(30)
     assert "when the rate of 2 units a minute allows it" in world.message("high")
     world.later(40)

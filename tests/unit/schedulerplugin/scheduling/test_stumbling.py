@@ -146,14 +146,14 @@ async def test_a_pod_that_the_server_does_not_take_is_told_so() -> None:
 async def test_a_bug_at_the_start_keeps_no_other_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that ended because of one pod would end at each start."""
     world = World(node(cpu=2))
-    wanted = world.scheduler.entry_pods.wanted
+    wanted = world.scheduler.entries.wanted
 
     def recording_key(key: Any) -> Any:
         if key == (NS, "b"):
             raise BugError
         return wanted(key)
 
-    monkeypatch.setattr(world.scheduler.entry_pods, "wanted", recording_key)
+    monkeypatch.setattr(world.scheduler.entries, "wanted", recording_key)
     world.apply(pod("a"), pod("b"), pod("c"))
     writes = Recorded()
     await looped(world, writes, lambda _told: len(writes.done) == 2)
@@ -178,19 +178,19 @@ async def test_a_preemption_of_thousands_of_pods_keeps_no_bind_waiting() -> None
     assert sum(write.what == "mark" for write in writes.begun) <= writes.limit
 
 
-@pytest.mark.parametrize("what", ["done", "failed"])
+@pytest.mark.parametrize("what", ["bind_done", "bind_failed"])
 async def test_a_bug_in_what_a_bind_tells_keeps_no_other_out(
     what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The entry is tried again, and the others are scheduled."""
     world = World(node("n1", 10), pod("a"))
-    ends = {Write("bind", "a", "n1"): refused("POST", "a")} if what == "failed" else {}
+    ends = {Write("bind", "a", "n1"): refused("POST", "a")} if what == "bind_failed" else {}
     writes = Recorded(ends)
 
     def bug(*_args: Any, **_kwargs: Any) -> None:
         raise BugError
 
-    monkeypatch.setattr(world.scheduler.binds, what, bug)
+    monkeypatch.setattr(world.scheduler.holds, what, bug)
     await looped(world, writes, lambda _told: bool(writes.begun))
     world.apply(pod("b"))
     await looped(world, writes, lambda _told: any(write.pod == "b" for write in writes.begun))

@@ -171,10 +171,10 @@ def test_satisfied_groups_of_a_tree() -> None:
     tree = [composite("tree", 10, 1), leaf("x", least=1), leaf("y", least=4)]
     world = World(node("n1"), tree, members("x", 1), members("y", 4))
     world.run()
-    found = world.scheduler.entry_pods.satisfied(tree_of("tree"))
+    found = world.scheduler.entries.satisfied(tree_of("tree"))
     assert sorted(key.name for key in found) == ["tree", "x"]
     world.die("x-0")
-    assert world.scheduler.entry_pods.satisfied(tree_of("tree")) == []
+    assert world.scheduler.entries.satisfied(tree_of("tree")) == []
 
 
 @pytest.mark.parametrize("leaves", [MAX_GROUPS - 1, MAX_GROUPS])

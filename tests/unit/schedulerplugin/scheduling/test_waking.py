@@ -349,7 +349,7 @@ def test_attempts_that_take_long_leave_time_for_lower_pods(slow: bool) -> None:
         group("g", 10, 2), [pod(f"g-{at}", 1, 10, group="g") for at in range(2)], decision_seconds=1e9
     )
     world.run()
-    with patch.object(world.scheduler, "_clock", count(step=2.0 if slow else 0.0).__next__):
+    with patch.object(world.limits, "clock", count(step=2.0 if slow else 0.0).__next__):
         world.run(node("n1", 1))
         world.apply(node("n2", 1))
         world.run(pod("low", 1, 1))
@@ -404,7 +404,7 @@ def test_members_that_go_are_looked_at_where_others_wait(waits: bool) -> None:
     world.run()
     for name in ("g-0", "g-1"):
         world.state.remove(world.state.pods[NS, name])
-    entries = world.scheduler.entry_pods
+    entries = world.scheduler.entries
     with patch.object(entries, "wanted", wraps=entries.wanted) as wanted:
         world.run()
     assert wanted.called == waits
