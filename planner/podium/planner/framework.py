@@ -21,7 +21,7 @@ from podium.cluster.reader import ClusterReader
 from podium.cluster.state import Readable
 from podium.planner.arrays import Bools, Int64s, Rows
 from podium.planner.deadline import NEVER, Deadline
-from podium.planner.shapes import Need, Shape
+from podium.planner.shapes import PodNeed, Shape
 
 
 class PodCounters(Protocol):
@@ -73,7 +73,7 @@ class NodeFilter(ABC):
         reason = self.reason(shape, row)
         return () if reason is None else (reason,)
 
-    def refused(self, shape: Shape, rows: Bools) -> Mapping[str, Bools]:
+    def refused_by_reason(self, shape: Shape, rows: Bools) -> Mapping[str, Bools]:
         """Return those of some rows, all of which the filter refuses, by reason; a row may have several."""
         return {self.reason(shape, int(rows.argmax())) or "": rows}
 
@@ -151,7 +151,7 @@ class Plugin(ABC):
         self.at = at
 
     @abstractmethod
-    def pre_filter(self, pod: Schedulable, minor: int, missing: dict[str, None]) -> Need:
+    def pre_filter(self, pod: Schedulable, minor: int, missing: dict[str, None]) -> PodNeed:
         """Return what a pod needs of the capability.
 
         `minor` is the kube-scheduler release that counts; `missing` collects what cannot be evaluated.
@@ -197,8 +197,8 @@ class Plugin(ABC):
         """Yield the objects as they are once an assumed pod is bound."""
         yield from ()
 
-    def explain(self, pod_row: int) -> Mapping[str, tuple[object, ...]]:  # noqa: ARG002 - as above
-        """Return what an assumed pod gets on its node, by the field of `outcome.Placed`."""
+    def explain(self, pod_row: int) -> Mapping[str, object]:  # noqa: ARG002 - as above
+        """Return what an assumed pod gets on its node, as JSON has it, by the field of `outcome.Placed`."""
         return {}
 
     def differences(self, view: ClusterReader, pod: Schedulable) -> Iterator[str]:  # noqa: ARG002 - as above

@@ -85,7 +85,7 @@ class SpreadConstraint(NamedTuple):
     honor_taints: bool = False
 
 
-class Need(Protocol):
+class PodNeed(Protocol):
     """What a pod needs of one plugin: a value that is equal for the copies of a pod."""
 
     @property
@@ -97,7 +97,7 @@ class Need(Protocol):
         """The part that decides which nodes suit the pod, apart from other pods."""
 
     @property
-    def alike(self) -> "Need":
+    def alike(self) -> "PodNeed":
         """The need without what differs between copies, such as the names of claims."""
 
     @property
@@ -120,14 +120,14 @@ class Need(Protocol):
     def exclusive(self) -> bool:
         """Whether the pod would use something alone."""
 
-    def excludes(self, other: "Need", *, on_node: bool) -> bool:
+    def excludes(self, other: "PodNeed", *, on_node: bool) -> bool:
         """Return whether two pods cannot use what they need, on one node or anywhere in the cluster."""
 
 
 class NeedSource(Protocol):
     """A plugin, as far as the shape of a pod depends on it."""
 
-    def pre_filter(self, pod: Schedulable, minor: int, missing: dict[str, None]) -> Need:
+    def pre_filter(self, pod: Schedulable, minor: int, missing: dict[str, None]) -> PodNeed:
         """Return what a pod needs of the plugin."""
 
     def fingerprint(self, pod: Schedulable) -> object:
@@ -164,7 +164,7 @@ class Shape(NamedTuple):
     spread: tuple[SpreadConstraint, ...] = ()
     soft_spread: tuple[SpreadConstraint, ...] = ()
     refused: str = ""
-    needs: tuple[Need, ...] = ()
+    needs: tuple[PodNeed, ...] = ()
     devices: tuple[ClaimNeed, ...] = ()
     extended: ExtendedNeeds = ExtendedNeeds()
     features: tuple[str, ...] = ()

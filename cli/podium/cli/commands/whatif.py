@@ -46,8 +46,8 @@ from podium.cli.render.whatif_words import (
 )
 from podium.cluster.reader import Name
 from podium.documents.reading import ClusterReading, check_whole, source_words
-from podium.planner.plugins.volumes.ledger import ClaimVolumePlan
 from podium.planner.preemption.outcome import (
+    ClaimVolumePlan,
     DevicePlan,
     DomainVerdict,
     Outcome,

@@ -326,7 +326,7 @@ class Chain:
             refused = left & ~node_filter.mask(shape)
             if refused.any():
                 left &= ~refused
-                yield from node_filter.refused(shape, refused).items()
+                yield from node_filter.refused_by_reason(shape, refused).items()
 
     def _filters_for(self, shape: Shape) -> _ShapeFilters:
         snapshot = self.snapshot

@@ -242,7 +242,7 @@ class DevicesFilter(NodeFilter):
         """Begin a block in which claims of pods that are gone hold no devices."""
         return self._known.once_released()
 
-    def refused(self, shape: Shape, rows: Bools) -> dict[str, Bools]:
+    def refused_by_reason(self, shape: Shape, rows: Bools) -> dict[str, Bools]:
         """Return the rows by reason."""
         return {reason: rows & short for reason, short in self.short(shape).items()}
 

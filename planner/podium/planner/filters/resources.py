@@ -115,7 +115,7 @@ class ResourcesFilter(NodeFilter):
             spare = np.minimum(spare, (allocatable[at][rows] - used[at][rows]) // amount)
         return spare
 
-    def refused(self, shape: Shape, rows: Bools) -> dict[str, Bools]:
+    def refused_by_reason(self, shape: Shape, rows: Bools) -> dict[str, Bools]:
         """Return the rows that are short of each resource, by kube-scheduler's words for it.
 
         Of the resources that no node offers the first NAMED have words of their own, the others one text.

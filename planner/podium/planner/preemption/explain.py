@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from podium.api.findings import Finding, ObjectRef, Severity
@@ -306,7 +307,8 @@ class Explainer:
         claimed = self._claimed()
         for row, node in self._placed_by_name():
             namespace, name = self._names(row)
-            yield Placed(f"{namespace}/{name}", self._snapshot.node_name(node), **claimed.get(row, {}))
+            where = {"pod": f"{namespace}/{name}", "node": self._snapshot.node_name(node)}
+            yield msgspec.convert({**where, **claimed.get(row, {})}, Placed)
 
     def _claimed(self) -> dict[int, dict[str, Any]]:
         """Return what each pod that is placed gets on its node, by row and by field of Placed."""

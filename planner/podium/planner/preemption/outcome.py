@@ -18,7 +18,6 @@ from podium.api.core import Pod, PodDisruptionBudget
 from podium.api.findings import Finding, ObjectRef
 from podium.api.membership import GroupKey
 from podium.cluster.reader import Child, ClusterReader
-from podium.planner.plugins.volumes.ledger import ClaimVolumePlan
 from podium.planner.semantics import Semantics
 
 
@@ -32,6 +31,13 @@ class Outcome(StrEnum):
     NOT_ELIGIBLE = "NotEligible"
     # It asks for something that the engine does not support, so it may fit or not.
     NOT_JUDGED = "NotJudged"
+
+
+class ClaimVolumePlan(msgspec.Struct, frozen=True):
+    """A claim of a pod that is bound when the pod is: to a volume, or (empty) to a provisioned one."""
+
+    claim: str
+    volume: str
 
 
 class DevicePlan(msgspec.Struct, frozen=True):

@@ -284,7 +284,7 @@ class LiveEngine(Engine):
 
     def volume_plan(self, pod_row: int) -> VolumePlan | None:
         """Return what is written for the claims of an assumed pod; None if they find no volumes."""
-        return self._volumes.plan(pod_row)
+        return self._volumes.volume_plan(pod_row)
 
     def reservations(self, pod_row: int) -> list[ReservedClaim | StaleClaim] | None:
         """Return what is written to the device claims of an assumed pod; None if they find no devices."""

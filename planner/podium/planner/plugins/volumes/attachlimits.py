@@ -308,7 +308,7 @@ class InstalledDriversFilter(StaticFilter):
         """Return the drivers that the pod requires."""
         return self._needs(shape).required_drivers
 
-    def refused(self, shape: Shape, rows: Bools) -> dict[str, Bools]:
+    def refused_by_reason(self, shape: Shape, rows: Bools) -> dict[str, Bools]:
         """Return the node rows without a driver, by kube-scheduler's words for the first one."""
         left, refused = rows.copy(), {}
         for driver in self._needs(shape).required_drivers:

@@ -12,8 +12,6 @@ afterwards everything is as if it had never been assumed.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from podium.cluster.reader import Name
 from podium.planner.plugins.volumes.matching import BindableVolumes
 from podium.planner.plugins.volumes.provisioning import Provisioning, Segment
@@ -55,13 +53,6 @@ class VolumePlan(NamedTuple):
     def claims(self) -> Sequence[ClaimPlan]:
         """The plans for the single claims."""
         return (*self.bound, *self.provisioned)
-
-
-class ClaimVolumePlan(msgspec.Struct, frozen=True):
-    """A claim of a pod that is bound when the pod is: to a volume, or (empty) to a provisioned one."""
-
-    claim: str
-    volume: str
 
 
 class ClaimLedger:

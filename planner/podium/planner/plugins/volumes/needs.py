@@ -32,7 +32,7 @@ from podium.planner.plugins.volumes.claims import (
     same_disk,
 )
 from podium.planner.plugins.volumes.index import Volumes
-from podium.planner.shapes import Need, Shape
+from podium.planner.shapes import PodNeed, Shape
 
 # A pod with more delayed claims is not evaluated: each claim is compared with those before it, on all nodes.
 # That takes half a second for so many claims on 5,000 nodes, and a tenant could name thousands.
@@ -122,7 +122,7 @@ class VolumeNeeds(NamedTuple):
         """Return whether the pod would use a disk or a claim alone."""
         return bool(self.exclusive_claims or self.disks)
 
-    def excludes(self, other: Need, *, on_node: bool) -> bool:
+    def excludes(self, other: PodNeed, *, on_node: bool) -> bool:
         """Return whether two pods cannot have their claims anywhere, or their disks on one node."""
         if not isinstance(other, VolumeNeeds):
             return False

@@ -28,7 +28,7 @@ from podium.planner.plugins.volumes.bindables import bound_pair
 from podium.planner.plugins.volumes.delayed import DelayedBinding
 from podium.planner.plugins.volumes.exclusive import DisksFilter, ExclusiveClaimsFilter, used_volumes
 from podium.planner.plugins.volumes.index import Volumes
-from podium.planner.plugins.volumes.ledger import ClaimVolumePlan, VolumePlan
+from podium.planner.plugins.volumes.ledger import VolumePlan
 from podium.planner.plugins.volumes.needs import VolumeNeeds, needs_at, needs_of
 from podium.planner.plugins.volumes.volumebinding import VolumeBindingFilter, VolumeZoneFilter
 from podium.planner.shapes import Shape
@@ -116,7 +116,7 @@ class VolumesPlugin(Plugin):
                 return None
         return Effect.ANY
 
-    def plan(self, pod_row: int) -> VolumePlan | None:
+    def volume_plan(self, pod_row: int) -> VolumePlan | None:
         """Return what is written for the claims of an assumed pod; None if it has none, or they find none."""
         return self.binding.plan(pod_row) if self.binding is not None else None
 
@@ -126,18 +126,18 @@ class VolumesPlugin(Plugin):
 
     def bound(self, pod_row: int, view: ClusterReader) -> Iterator[Readable]:
         """Yield the claims and volumes that are bound with an assumed pod."""
-        plan = self.plan(pod_row)
+        plan = self.volume_plan(pod_row)
         for bound in plan.bound if plan is not None else ():
             yield from bound_pair(view.claims[bound.claim], view.volumes[bound.volume])
 
-    def explain(self, pod_row: int) -> Mapping[str, tuple[object, ...]]:
+    def explain(self, pod_row: int) -> Mapping[str, object]:
         """Return the claims that are bound with an assumed pod."""
-        plan = self.plan(pod_row)
+        plan = self.volume_plan(pod_row)
         if plan is None:
             return {}
         volumes = [(volume.claim[1], volume.volume) for volume in plan.bound]
         volumes += [(volume.claim[1], "") for volume in plan.provisioned]
-        return {"volumes": tuple(ClaimVolumePlan(*volume) for volume in sorted(volumes))}
+        return {"volumes": [{"claim": claim, "volume": volume} for claim, volume in sorted(volumes)]}
 
     def _apply_attachment(self, attachment: VolumeAttachment, before: object, *, gone: bool) -> Effect:
         """Follow an attachment; there are as many as binds, and most limit no pod."""

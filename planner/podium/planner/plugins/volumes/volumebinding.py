@@ -142,7 +142,7 @@ class VolumeBindingFilter(NodeFilter):
         """Return why a node row cannot reach the volumes of the pod."""
         return self.reason(shape, row)
 
-    def refused(self, shape: Shape, rows: Bools) -> dict[str, Bools]:
+    def refused_by_reason(self, shape: Shape, rows: Bools) -> dict[str, Bools]:
         """Return the refused node rows by reason, in kube-scheduler's order; a row may have several."""
         reached = self.affinity.mask(shape)
         refused = {self.affinity.REASON: rows & ~reached}
