@@ -107,7 +107,7 @@ bench: $(DEV) ## Time the audit and the rules against their peers; writes bench/
 	$(BIN)/python -m bench
 
 .PHONY: controlplane
-controlplane: $(DEV) ## Build the local control planes (1.36 and 1.37) from Go modules
+controlplane: $(DEV) ## Build the local control planes of all minors from Go modules
 	$(BIN)/python -m tools.devcluster build
 
 # `export KUBECONFIG=$(make -s cluster)`: the path is the only output. `python -m tools.devcluster up --help` lists what ARGS may be.
