@@ -168,7 +168,7 @@ def test_first_alternatives_decide_between_nodes(release: Release) -> None:
     """Without the score for alternatives, some pods would get other nodes."""
     recorded = _recording(release)
     bound = [one for one in recorded.cases if one.end == "bound"]
-    with mock.patch.object(DevicesFilter, "has_preferences", return_value=False):
+    with mock.patch.object(DevicesFilter, "prefers", return_value=False):
         others = [one.namespace for one in bound if _difference(recorded.header, one)]
     assert len(others) >= 3
 
