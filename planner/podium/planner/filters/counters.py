@@ -17,7 +17,9 @@ import numpy as np
 
 from podium.api.selectors import Selector
 from podium.planner.arrays import Bools, Int32s, Int64s, Rows
+from podium.planner.deadline import Deadline
 from podium.planner.filters.counter import DomainCounter, Domains, ShapeIntegers
+from podium.planner.framework import NodeFilter
 from podium.planner.shapes import Shape, weight
 from podium.planner.snapshot import Snapshot
 
@@ -360,6 +362,22 @@ class SelectorCounters(DomainCounters[CountQuery]):
             self._shapes = MarkIndex()
             for shape_id in self.snapshot.shapes:
                 self._counters_of_shape(shape_id)
+
+
+def unless_counted(
+    node_filter: NodeFilter, shape: Shape, counted: Iterable[bool], deadline: Deadline
+) -> tuple[Bools, Bools]:
+    """Return the node rows that a filter never refuses, and those that it always refuses.
+
+    `counted` says of other pods whether the filter counts them. If it counts one, it is sure of no node.
+    """
+    deadline.enforce()
+    mask = node_filter.mask(shape)
+    for is_counted in counted:
+        deadline.enforce()
+        if is_counted:
+            return np.zeros_like(mask), np.zeros_like(mask)
+    return mask, ~mask
 
 
 class PerShape(Generic[P]):

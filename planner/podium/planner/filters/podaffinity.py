@@ -26,6 +26,7 @@ from podium.planner.filters.counters import (
     SelectorCounters,
     TermCounters,
     required_labels,
+    unless_counted,
     with_pins,
 )
 from podium.planner.filters.existingterms import ExistingTerms
@@ -103,15 +104,13 @@ class PodAffinityFilter(NodeFilter):
         self, shape: Shape, others: Sequence[Shape], deadline: Deadline = NEVER
     ) -> tuple[Bools, Bools]:
         """Return the answers of `mask` if no term selects another pod; if one does, nothing is sure."""
-        deadline.enforce()
-        mask = self.mask(shape)
+        return unless_counted(self, shape, self._selected(shape, others), deadline)
+
+    def _selected(self, shape: Shape, others: Sequence[Shape]) -> Iterator[bool]:
         for term in shape.pod_affinity:
             for other in with_pins(term.selector, others):
-                deadline.enforce()
                 around = labels_of(self._namespaces.get(other.namespace))
-                if term.matches(other.namespace, around, dict(other.labels)):
-                    return np.zeros_like(mask), np.zeros_like(mask)
-        return mask, ~mask
+                yield term.matches(other.namespace, around, dict(other.labels))
 
     def is_first_match(self, shape: Shape) -> bool:
         """Return whether a pod of a shape would be the first match of its own required affinity."""

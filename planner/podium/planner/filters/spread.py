@@ -26,6 +26,7 @@ from podium.planner.filters.counters import (
     PerShape,
     PodSelection,
     SelectorCounters,
+    unless_counted,
     with_pins,
 )
 from podium.planner.filters.nodes import (
@@ -196,15 +197,14 @@ class TopologySpreadFilter(NodeFilter):
         self, shape: Shape, others: Sequence[Shape], deadline: Deadline = NEVER
     ) -> tuple[Bools, Bools]:
         """Return the answers of `mask` if none of the other pods counts; if one does, nothing is sure."""
-        deadline.enforce()
-        mask = self.mask(shape)
+        return unless_counted(self, shape, self._selected(shape, others), deadline)
+
+    def _selected(self, shape: Shape, others: Sequence[Shape]) -> Iterator[bool]:
         beside = [other for other in others if other.namespace == shape.namespace]
         for constraint in shape.spread:
-            for other in with_pins(constraint.selector, beside):
-                deadline.enforce()
-                if constraint.selector is not None and constraint.selector.matches(dict(other.labels)):
-                    return np.zeros_like(mask), np.zeros_like(mask)
-        return mask, ~mask
+            selector = constraint.selector
+            for other in with_pins(selector, beside):
+                yield selector is not None and selector.matches(dict(other.labels))
 
     def reason(self, shape: Shape, row: int) -> str | None:
         """Return kube-scheduler's reason against a node row, or None."""
