@@ -12,6 +12,7 @@ preemptor that would fit without such attachments waits for them and evicts no f
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -267,11 +268,12 @@ class AttachLimitsFilter(NodeFilter):
             for attachment in needs(shape).attachments
         }
 
-        def attaches(pod_row: int) -> bool:
-            own = needs(snapshot.shape_at(pod_row)).attachments
+        @cache
+        def attaches(shape_id: int) -> bool:
+            own = needs(snapshot.shapes[shape_id]).attachments
             return any(attachment.driver in drivers for attachment in own)
 
-        return Rivals(attaches, nearby=True) if drivers else None
+        return Rivals(lambda row: attaches(snapshot.shape.item(row)), nearby=True) if drivers else None
 
     def limited(self, attachment: object) -> bool:
         """Return whether some node limits the driver of an attachment; an object may be None."""
