@@ -45,12 +45,12 @@ class NodeFilter(ABC):
     """A filter on one snapshot: which nodes take a pod of a shape, and why the others do not.
 
     `static` are the filters that judge the part of it that depends on nodes alone. `counters` are its
-    counters of pods. `revision` grows when `concerns` may answer otherwise for a shape that stays.
+    counters of pods. `revision` grows when `concerns` may answer otherwise for a shape that stays; None for
+    a filter that never does.
     """
 
     # Whether a refused node keeps pods out. Otherwise it lacks what the pod requires.
     KEEPS_OUT: ClassVar[bool] = False
-
     # Whether pods that come back may change its answer, other than by keeping out a pod of their own.
     COUNTS: ClassVar[bool] = False
     # Why a pod waits that would fit if pods that are gone held nothing any more; empty if they hold nothing.
@@ -58,7 +58,7 @@ class NodeFilter(ABC):
 
     static: tuple["NodeFilter", ...] = ()
     counters: tuple[PodCounters, ...] = ()
-    revision: int = 0
+    revision: int | None = None
 
     @abstractmethod
     def mask(self, shape: Shape) -> Bools:
@@ -136,7 +136,7 @@ class NodeFilter(ABC):
 
 
 class Effect(IntEnum):
-    """What a change of an object means for decisions that were kept."""
+    """The effect of a change of an object on decisions that were kept."""
 
     NOTHING = 0
     # It makes no room: a decision that finds none stays.
@@ -145,10 +145,7 @@ class Effect(IntEnum):
 
 
 class Plugin(ABC):
-    """One capability on one snapshot; `at` is its place in `Shape.needs`."""
-
-    def __init__(self, at: int) -> None:
-        self.at = at
+    """One capability on one snapshot."""
 
     @abstractmethod
     def pre_filter(self, pod: Schedulable, minor: int, missing: dict[str, None]) -> PodNeed:

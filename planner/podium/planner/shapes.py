@@ -86,7 +86,7 @@ class SpreadConstraint(NamedTuple):
 
 
 class PodNeed(Protocol):
-    """What a pod needs of one plugin: a value that is equal for the copies of a pod."""
+    """The need of a pod for one plugin, a value that is equal for the copies of a pod."""
 
     @property
     def refused(self) -> str:

@@ -13,7 +13,6 @@ term (see `existingterms`).
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import compress
 
 import numpy as np
 
@@ -124,15 +123,14 @@ class Chain:
         self._dynamic = tuple(
             node_filter for node_filter in self._filters if node_filter not in node_filter.static
         )
-        own_revision = (
-            type(node_filter).revision is not NodeFilter.revision for node_filter in self._dynamic
+        self._changing = tuple(
+            node_filter for node_filter in self._dynamic if node_filter.revision is not None
         )
-        self._changing = tuple(compress(self._dynamic, own_revision))
         self._masks = NodeCache[Bools](snapshot)
         self._names = NodeCache[Rows](snapshot)
         self._by_shape: dict[int, _ShapeFilters] = {}
         # The versions of nodes, shapes, resources, terms and limits for which `_by_shape` are valid.
-        self._version: tuple[int, ...] = ()
+        self._version: tuple[int | None, ...] = ()
         # The only node rows that may be used; None for all.
         self._within: Bools | None = None
 

@@ -6,7 +6,6 @@ node. The removal of pods can only free such things, and preemption may free the
 Source: NodePorts of kube-scheduler 1.36 and 1.37.
 """
 
-from abc import abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from typing import ClassVar, Generic, TypeVar
 
@@ -45,10 +44,12 @@ class ExclusiveUseFilter(NodeFilter, Generic[Thing]):
 
     REASON: ClassVar[str]
 
-    def __init__(self, taken: ExclusiveCounters[Thing]) -> None:
+    def __init__(self, taken: ExclusiveCounters[Thing], wanted: Callable[[Shape], Sequence[Thing]]) -> None:
+        """`wanted` returns the things that a pod of a shape would use alone."""
         self.counters = (taken,)
         self._snapshot = taken.snapshot
         self._taken = taken
+        self._wanted = wanted
         self._plans = PerShape(taken, self._conflicts)
 
     def concerns(self, shape: Shape) -> bool:
@@ -82,10 +83,6 @@ class ExclusiveUseFilter(NodeFilter, Generic[Thing]):
             if taken.conflict(thing, held)
         ]
 
-    @abstractmethod
-    def _wanted(self, shape: Shape) -> Sequence[Thing]:
-        """Return the things that a pod of the shape would use alone."""
-
 
 class HostPortsFilter(ExclusiveUseFilter[HostPort]):
     """The nodes where the host ports of the pod are free.
@@ -96,10 +93,7 @@ class HostPortsFilter(ExclusiveUseFilter[HostPort]):
     REASON = "node(s) didn't have free ports for the requested pod ports"
 
     def __init__(self, snapshot: Snapshot) -> None:
-        super().__init__(ExclusiveCounters(snapshot, lambda shape: shape.ports, _mark, ports_clash))
-
-    def _wanted(self, shape: Shape) -> Sequence[HostPort]:
-        return shape.ports
+        super().__init__(ExclusiveCounters(snapshot, _ports, _mark, ports_clash), _ports)
 
 
 def ports_clash(first: HostPort, second: HostPort) -> bool:
@@ -120,6 +114,10 @@ def in_conflict(first: Shape, second: Shape, *, on_node: bool) -> bool:
     return any(
         need.excludes(other, on_node=on_node) for need, other in zip(first.needs, second.needs, strict=True)
     )
+
+
+def _ports(shape: Shape) -> Sequence[HostPort]:
+    return shape.ports
 
 
 def _mark(port: HostPort) -> Hashable:

@@ -1,29 +1,92 @@
-"""The disks and claims that a pod uses alone: old disks on one node, ReadWriteOncePod claims in the cluster.
+"""The claims and disks of a pod that no second pod may use.
+
+A claim of access mode ReadWriteOncePod has one pod in the whole cluster. An old disk that a pod names without
+a claim has one pod on a node, unless all its pods only read it. Disks of AWS have one pod on a node in any
+case. A pod that uses one of these is a limit on others like a host port, and preemption can free it.
 
 Source: VolumeRestrictions of kube-scheduler 1.36 and 1.37.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from podium.api.claims import claims_of_pod
+from podium.api.schedulable import Schedulable, Volume
 from podium.planner.arrays import Bools
 from podium.planner.filters.exclusive import ExclusiveCounters, ExclusiveUseFilter
-from podium.planner.plugins.volumes.claims import Disk, UsedClaim, same_disk
-from podium.planner.plugins.volumes.needs import NeedsOf
+from podium.planner.plugins.volumes.index import Volumes
 from podium.planner.shapes import Shape
 from podium.planner.snapshot import Snapshot
+
+_ONE_POD = "ReadWriteOncePod"
+
+
+class Disk(NamedTuple):
+    """A disk that a pod names itself; two with a monitor (of a Ceph cluster) in common are in one cluster."""
+
+    kind: str
+    name: str
+    read_only: bool = False
+    monitors: tuple[str, ...] = ()
+
+
+class UsedClaim(NamedTuple):
+    """A claim that may have one pod only."""
+
+    namespace: str
+    name: str
+
+
+def exclusive_claims(pod: Schedulable, known: Volumes) -> tuple[UsedClaim, ...]:
+    """Return the claims of a pod that may have one pod only; an ephemeral claim has one anyway."""
+    names = {mounted.name for mounted in claims_of_pod(pod) if not mounted.ephemeral}
+    used = (UsedClaim(pod.metadata.namespace or "", name) for name in names)
+    claims = {claim: known.claims.get(claim) for claim in used}
+    return tuple(
+        sorted(
+            key
+            for key, claim in claims.items()
+            if claim is not None and claim.spec is not None and _ONE_POD in (claim.spec.accessModes or ())
+        )
+    )
+
+
+def disks_of(pod: Schedulable) -> tuple[Disk, ...]:
+    """Return the disks of a pod that other pods of its node may be kept from."""
+    disks = {disk for volume in pod.spec.volumes or () if (disk := _disk(volume)) is not None}
+    return tuple(sorted(disks))
+
+
+def same_disk(first: Disk, second: Disk) -> bool:
+    """Return whether two pods on a node cannot have these disks."""
+    if (first.kind, first.name) != (second.kind, second.name) or (first.read_only and second.read_only):
+        return False
+    return first.kind != "rbd" or not set(first.monitors).isdisjoint(second.monitors)
+
+
+def _disk(volume: Volume) -> Disk | None:
+    """Return the disk of a volume; where the API server fills in the pool of an image, so does this."""
+    if volume.gcePersistentDisk is not None:
+        gce = volume.gcePersistentDisk
+        return Disk("gcePersistentDisk", gce.pdName or "", bool(gce.readOnly))
+    if volume.awsElasticBlockStore is not None:
+        return Disk("awsElasticBlockStore", volume.awsElasticBlockStore.volumeID or "")
+    if volume.iscsi is not None:
+        return Disk("iscsi", volume.iscsi.iqn or "", bool(volume.iscsi.readOnly))
+    if volume.rbd is not None:
+        rbd = volume.rbd
+        monitors = tuple(sorted(set(rbd.monitors or ())))
+        return Disk("rbd", f"{rbd.pool or 'rbd'}/{rbd.image or ''}", bool(rbd.readOnly), monitors)
+    return None
+
 
 Used = Disk | UsedClaim
 
 
-def used_volumes(snapshot: Snapshot, needs: NeedsOf) -> ExclusiveCounters[Used]:
-    """Return the counters of disks and of claims of one pod; both filters share them."""
-
-    def used(shape: Shape) -> Sequence[Used]:
-        need = needs(shape)
-        return (*need.disks, *need.exclusive_claims)
-
+def used_counters(snapshot: Snapshot, used: Callable[[Shape], Sequence[Used]]) -> ExclusiveCounters[Used]:
+    """Return the counters of disks and of claims of one pod, which both filters share."""
     return ExclusiveCounters(snapshot, used, _mark, _in_conflict)
 
 
@@ -31,13 +94,6 @@ class DisksFilter(ExclusiveUseFilter[Used]):
     """The nodes where no pod uses a disk of the pod, or all pods only read it."""
 
     REASON = "node(s) had no available disk"
-
-    def __init__(self, taken: ExclusiveCounters[Used], needs: NeedsOf) -> None:
-        super().__init__(taken)
-        self._needs = needs
-
-    def _wanted(self, shape: Shape) -> Sequence[Disk]:
-        return self._needs(shape).disks
 
 
 class ExclusiveClaimsFilter(ExclusiveUseFilter[Used]):
@@ -47,10 +103,6 @@ class ExclusiveClaimsFilter(ExclusiveUseFilter[Used]):
         "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use "
         "by another pod"
     )
-
-    def __init__(self, taken: ExclusiveCounters[Used], needs: NeedsOf) -> None:
-        super().__init__(taken)
-        self._needs = needs
 
     def mask(self, shape: Shape) -> Bools:
         """Return all node rows or none."""
@@ -63,9 +115,6 @@ class ExclusiveClaimsFilter(ExclusiveUseFilter[Used]):
             if counter.rows:
                 return self.REASON
         return None
-
-    def _wanted(self, shape: Shape) -> Sequence[UsedClaim]:
-        return self._needs(shape).exclusive_claims
 
 
 def _in_conflict(first: Used, second: Used) -> bool:

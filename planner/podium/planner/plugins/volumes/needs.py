@@ -1,4 +1,4 @@
-"""What a pod needs of volumes: the nodes that reach them, claims that get one with a node, and limits.
+"""The needs of a pod in volumes: the nodes that reach them, claims that get one with a node, and limits.
 
 A bound volume can be reached from some nodes only, by its node affinity or by its zone labels. On which nodes
 a delayed claim can get one depends on other claims too, so `delayed` decides that whenever it is asked.
@@ -22,11 +22,11 @@ from podium.planner.plugins.volumes.attachments import (
     required_drivers,
 )
 from podium.planner.plugins.volumes.bindables import DelayedClaim, delayed_claim
-from podium.planner.plugins.volumes.claims import (
+from podium.planner.plugins.volumes.claims import claims_refusal, delayed
+from podium.planner.plugins.volumes.exclusive import (
     Disk,
+    Used,
     UsedClaim,
-    claims_refusal,
-    delayed,
     disks_of,
     exclusive_claims,
     same_disk,
@@ -53,7 +53,7 @@ class Reach(NamedTuple):
 
 
 class VolumeNeeds(NamedTuple):
-    """What a pod needs of volumes, the plugin's part of a shape.
+    """The needs of a pod in volumes, the plugin's part of a shape.
 
     `refused` says why the pod's claims keep it from every node, empty if they do not. `in_group` says that
     the pod has delayed claims and is a member of a group. No other pod may use the `exclusive_claims` and, on
@@ -120,7 +120,12 @@ class VolumeNeeds(NamedTuple):
     @property
     def exclusive(self) -> bool:
         """Return whether the pod would use a disk or a claim alone."""
-        return bool(self.exclusive_claims or self.disks)
+        return bool(self.used_alone)
+
+    @property
+    def used_alone(self) -> tuple[Used, ...]:
+        """The disks and claims that the pod would use alone."""
+        return (*self.disks, *self.exclusive_claims)
 
     def excludes(self, other: PodNeed, *, on_node: bool) -> bool:
         """Return whether two pods cannot have their claims anywhere, or their disks on one node."""

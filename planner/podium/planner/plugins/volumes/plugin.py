@@ -26,7 +26,7 @@ from podium.planner.plugins.volumes.attachlimits import (
 )
 from podium.planner.plugins.volumes.bindables import bound_pair
 from podium.planner.plugins.volumes.delayed import DelayedBinding
-from podium.planner.plugins.volumes.exclusive import DisksFilter, ExclusiveClaimsFilter, used_volumes
+from podium.planner.plugins.volumes.exclusive import DisksFilter, ExclusiveClaimsFilter, used_counters
 from podium.planner.plugins.volumes.index import Volumes
 from podium.planner.plugins.volumes.ledger import VolumePlan
 from podium.planner.plugins.volumes.needs import VolumeNeeds, needs_at, needs_of
@@ -39,7 +39,6 @@ class VolumesPlugin(Plugin):
     """Volumes of one snapshot: `known` are the objects, `delayed` those that decide about unbound claims."""
 
     def __init__(self, at: int, snapshot: Snapshot) -> None:
-        super().__init__(at)
         self.known = Volumes(snapshot.unread)
         self.delayed = DelayedBinding(snapshot)
         self.needs = needs_at(at)
@@ -56,7 +55,7 @@ class VolumesPlugin(Plugin):
     def filters(self, *, own_rules: bool) -> tuple[NodeFilter, ...]:
         """Return VolumeRestrictions, NodeVolumeLimits, VolumeBinding and VolumeZone."""
         snapshot, known, needs = self._snapshot, self.known, self.needs
-        taken = used_volumes(snapshot, needs)
+        taken = used_counters(snapshot, lambda shape: needs(shape).used_alone)
         self.attach_limits = AttachLimitsFilter(
             AttachedVolumes(snapshot, known, needs, freed_by_pods=own_rules)
         )
@@ -64,8 +63,8 @@ class VolumesPlugin(Plugin):
             snapshot, self.delayed, needs, self._delayed_shapes, sums=own_rules
         )
         return (
-            DisksFilter(taken, needs),
-            ExclusiveClaimsFilter(taken, needs),
+            DisksFilter(taken, lambda shape: needs(shape).disks),
+            ExclusiveClaimsFilter(taken, lambda shape: needs(shape).exclusive_claims),
             InstalledDriversFilter(snapshot, known, needs),
             self.attach_limits,
             self.binding,
