@@ -76,7 +76,7 @@ def limit_pods(server: Server) -> None:
 
 
 class Change(NamedTuple):
-    """What a test does to a server, and whether the server acts accordingly."""
+    """A change that a test makes to a server, and whether the server acts accordingly."""
 
     make: Callable[[Server], Any]
     acts: Callable[[Server], bool]

@@ -57,7 +57,7 @@ def described(verdict: Verdict) -> tuple[Any, ...]:
 
 
 class Situation(NamedTuple):
-    """What waits in which cluster, and the verdict on it."""
+    """A cluster with an entry that waits, and the verdict on the entry."""
 
     objects: tuple[Any, ...]
     verdict: tuple[Any, ...]
