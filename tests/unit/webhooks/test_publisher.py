@@ -10,7 +10,7 @@ from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError
 from podium.rules.policy import Policy
 from podium.webhooks.publisher import BundlePublisher
-from podium.webhooks.registration import Endpoint, Options
+from podium.webhooks.registration import Endpoint, Options, empty_configurations
 
 
 class Odd:
@@ -39,6 +39,93 @@ class Odd:
 
     async def sleep(self, seconds: float) -> None:
         self.slept += seconds
+
+
+class Turned:
+    """An API server with the objects of an installation by Service, whose Deployment is on or off.
+
+    `writes` has the kinds of configuration that were written, in order, and the sleeps between them.
+    """
+
+    server = "https://turned"
+
+    def __init__(self, *, off: bool) -> None:
+        self.off = off
+        self.writes: list[str | float] = []
+        self.objects: dict[str, dict[str, Any]] = {}
+        for configuration in empty_configurations():
+            plural = f"{configuration['kind'].lower()}s"
+            path = f"/apis/admissionregistration.k8s.io/v1/{plural}/podium"
+            metadata = {**configuration["metadata"], "generation": 1}
+            self.objects[path] = {**configuration, "metadata": metadata, "webhooks": []}
+
+    async def get(self, path: str) -> bytes:
+        if "/deployments/" in path:
+            deployment = {"metadata": {}, "spec": {"replicas": 0 if self.off else 1}}
+            return json.dumps({**deployment, "status": {"availableReplicas": 1}}).encode()
+        if path not in self.objects:
+            raise RefusedError(self.server, f"GET {path}", 404, "NotFound", "not found")
+        return json.dumps(self.objects[path]).encode()
+
+    async def send(self, _method: str, path: str, patch: list[dict[str, Any]], **_query: str) -> bytes:
+        test, change = patch
+        stored = self.objects[path]
+        assert test["value"] == stored["metadata"]["generation"]
+        stored["metadata"]["generation"] += 1
+        stored["webhooks"] = change["value"]
+        self.writes.append(stored["kind"].removesuffix("WebhookConfiguration"))
+        return b"{}"
+
+    async def sleep(self, seconds: float) -> None:
+        self.writes.append(seconds)
+
+
+def replica(turned: Turned) -> BundlePublisher:
+    return BundlePublisher(
+        cast("Connection", turned),
+        Endpoint(service=("podium-system", "podium-webhook")),
+        Options(),
+        Policy(),
+        log_event=lambda _event, _fields: None,
+        deployment=("podium-system", "podium-webhook"),
+        sleep=turned.sleep,
+    )
+
+
+async def _closed(turned: Turned) -> None:
+    """Register until the registration fails closed, without the custom resources."""
+    ours = replica(turned)
+    for _ in range(3):
+        if not await ours.published(None):
+            await ours.publish(None)
+    turned.off = True
+    turned.writes.clear()
+
+
+async def test_the_mutating_webhooks_are_registered_before_the_validating_ones() -> None:
+    """An API server that knew the validating ones alone would refuse groups that were not mutated."""
+    turned = Turned(off=False)
+    ours = replica(turned)
+    assert not await ours.published(None)
+    await ours.publish(None)
+    assert turned.writes == ["Mutating", 2.0, "Validating"]
+
+
+@pytest.mark.parametrize("how", ["at the end", "at its turn", "at the end, after another replica"])
+async def test_the_validating_webhooks_are_removed_before_the_mutating_ones(how: str) -> None:
+    turned = Turned(off=False)
+    await _closed(turned)
+    if "another" in how:
+        *_, validating = turned.objects.values()
+        validating["webhooks"] = []
+    ours = replica(turned)
+    if how == "at its turn":
+        assert not await ours.published(None)
+        await ours.publish(None)
+    else:
+        assert await ours.withdraw()
+    assert turned.writes == ([] if "another" in how else ["Validating"]) + [2.0, "Mutating"]
+    assert [document["webhooks"] for document in turned.objects.values()] == [[], []]
 
 
 def publisher(odd: Odd) -> BundlePublisher:

@@ -30,6 +30,8 @@ CLASS = 'object.spec.?priorityClassName.orValue("")'
 
 # Objects being deleted are exempt, so that an update can remove a finalizer. A create has no oldObject.
 NOT_BEING_DELETED = "oldObject == null || !has(oldObject.metadata.deletionTimestamp)"
+# True for a write that does not depend on the mutating webhook: each group that it has seen has an integer.
+MUTATED = 'oldObject != null || object.kind == "Workload" || object.spec.?priority.hasValue()'
 # True for a new pod that names a group by field or label.
 MEMBER = f"object.spec.?schedulingGroup.hasValue() || {LABEL}.hasValue()"
 # True for a new pod that asks for a group and has none; the native field counts only where it is served.

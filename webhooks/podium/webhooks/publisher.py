@@ -36,18 +36,19 @@ from podium.webhooks.registration import (
 
 MANAGER = "podium-webhook"
 _PEOPLE = "kubectl"
-_VALIDATING = "ValidatingWebhookConfiguration"
+_MUTATING, _VALIDATING = "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"
 _PATHS = {
     "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-    "MutatingWebhookConfiguration": "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
-    "ValidatingWebhookConfiguration": "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+    _MUTATING: "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+    _VALIDATING: "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
 }
 _ESTABLISHED_SECONDS = 30.0
 _GLANCE_SECONDS = 0.1
 _REGISTERED_SECONDS = 5.0
 # An API server that knows the validating webhooks alone refuses groups that were not mutated. It follows each
-# kind of configuration by itself, so the writes are so far apart.
-_APART_SECONDS = 1.0
+# kind of configuration by itself, and a request in between is mutated before and validated after the change.
+# So the mutating webhooks are written this long before the validating ones, and removed this long after them.
+_APART_SECONDS = 2.0
 
 Document = dict[str, Any]
 
@@ -131,15 +132,12 @@ class BundlePublisher:
         """
         if not self._stored:
             await self.published(bundle)
-        for path, whole in self._wanted(bundle).items():
+        for path, whole in self._in_order(bundle):
             registered = self._stored.get(path)
             if self._whole:
                 await self._apply(path, whole, registered)
             elif registered is not None:
-                changes = _changes(registered, whole, self._stage)
-                if changes and whole["kind"] == _VALIDATING and not any(map(is_ours, _webhooks(registered))):
-                    await self._sleep(_APART_SECONDS)
-                await self._patch(path, changes, registered)
+                await self._change(path, whole, registered)
         missing = [path for path, document in self._stored.items() if document is None]
         if missing and not self._whole and self._stage is not Stage.OFF:
             raise PodiumError(
@@ -154,19 +152,15 @@ class BundlePublisher:
         if not (await read_state(self._connection, *self._deployment)).is_off:
             return False
         self._enter(Stage.OFF)
-        # The validating webhooks first.
-        for path, whole in reversed(self._wanted(None).items()):
+        for path, whole in self._in_order(None):
             while (registered := await self._read(path)) is not None:
-                changes = _changes(registered, whole, Stage.OFF)
                 try:
-                    await self._patch(path, changes, registered)
+                    await self._change(path, whole, registered)
                 except RefusedError as refused:
                     # Another replica wrote in between.
                     if refused.code != 409:
                         raise
                 else:
-                    if changes and whole["kind"] == _VALIDATING:
-                        await self._sleep(_APART_SECONDS)
                     break
         return True
 
@@ -193,6 +187,20 @@ class BundlePublisher:
             kinds = [kind for kind in kinds if _clients(kind) and bundle is not None]
         ours = configurations(self._policy, self._endpoint, self._options, bundle)
         return {f"{_PATHS[item['kind']]}/{item['metadata']['name']}": item for item in (*kinds, *ours)}
+
+    def _in_order(self, bundle: bytes | None) -> list[tuple[str, Document]]:
+        """Return the whole registration by path in the order of its writes."""
+        registration = list(self._wanted(bundle).items())
+        return registration[::-1] if self._stage is Stage.OFF else registration
+
+    async def _change(self, path: str, whole: Document, registered: Document) -> None:
+        """Make an object of the manifests what the stage wants. Raises RefusedError."""
+        changes = _changes(registered, whole, self._stage)
+        last = _MUTATING if self._stage is Stage.OFF else _VALIDATING
+        if changes and whole["kind"] == last:
+            # Always, because another replica may have written the other configuration a moment ago.
+            await self._sleep(_APART_SECONDS)
+        await self._patch(path, changes, registered)
 
     async def _read(self, path: str) -> Document | None:
         body = await get_or_none(self._connection, path)
