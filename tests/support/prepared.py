@@ -4,7 +4,6 @@ An API server with empty storage writes some 300 objects, a third of its start. 
 certificate generates two RSA keys, 0.1 s; a handshake with its key costs more than one with an ECDSA key.
 """
 
-import contextlib
 import os
 import shutil
 import sys
@@ -16,15 +15,12 @@ from tools.devcluster.controlplane import cluster as local
 from tools.devcluster.controlplane import process
 from tools.devcluster.controlplane.components import CERTIFICATES, names
 from tools.devcluster.controlplane.folders import alone
-from tools.devcluster.controlplane.state import access
 
 from podium.webhooks import certificates
 
 # As in the certificate that an API server generates: its Service by name and address, and its own address.
 _NAMES = ("127.0.0.1", "localhost", "kubernetes.default.svc", "10.0.0.1")
 _VALID = timedelta(days=1)
-_SERVICE = "/api/v1/namespaces/default/services/kubernetes"
-_SECONDS = 20.0
 
 
 def prepare(folder: Path, wanted: local.WantedCluster, root: Path) -> None:
@@ -60,9 +56,6 @@ def _unused(wanted: local.WantedCluster, root: Path) -> Path:
                 folder = Path(parent) / "unused"
                 server = wanted._replace(controllers=False)
                 state, _ = local.up(folder, server, os.environ, sys.stderr)
-                with contextlib.closing(access(folder, state.settings).client()) as client:
-                    # The server creates it last, after it is ready.
-                    process.wait_until(lambda: client.request("GET", _SERVICE)[0] == 200, seconds=_SECONDS)
                 process.stop([state.components["kube-apiserver"].process], grace=0.0)
                 # In good order, which writes all data to its files.
                 process.stop([state.components["etcd"].process], grace=10.0)

@@ -22,10 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from tests.support.prepared import prepare
-from tests.support.reset import Unused, reset, unused
 from tools.devcluster.controlplane import cluster as local
 from tools.devcluster.controlplane import process, programs
 from tools.devcluster.controlplane.client import Client
@@ -42,7 +40,6 @@ TREES = f"GenericWorkload=true,{TOPOLOGY},CompositePodGroup=true"
 _ROOT = "PODIUM_TEST_SERVERS"
 _PREFIX = "podium-test-servers-"
 _OWNER = "owner.json"
-_UNUSED = "unused.json"
 
 
 def in_turn(module: str) -> tuple[str, ...]:
@@ -140,8 +137,11 @@ def shared(release: Release, *, workload_api: bool = True, controllers: bool = F
     """Yield the run's server of this version and kind, started if needed; it stays until the run ends."""
     kind = f"{'cluster' if controllers else 'server'}{'' if workload_api else '-without'}-{release.minor}"
     wanted = local.WantedCluster(kubernetes=release.minor, workload_api=workload_api, controllers=controllers)
-    with _running(Path(os.environ[_ROOT]) / kind, wanted) as server:
-        yield server
+    folder = Path(os.environ[_ROOT]) / kind
+    state, _ = local.up(folder, wanted, os.environ, sys.stderr)
+    reach = access(folder, state.settings)
+    with contextlib.closing(reach.client()) as client:
+        yield Server(reach, state.settings, folder, client)
 
 
 @contextlib.contextmanager
@@ -150,73 +150,24 @@ def exclusive(
 ) -> Iterator[Server]:
     """Yield a server for one test, for objects that others must not see, such as a default PriorityClass.
 
-    At the end, one with default arguments is reset for the next test, if that is possible and no other waits
-    for it, and any other is stopped. `apiserver` are further arguments of its kube-apiserver. It works
-    outside pytest too. Inside, a killed run leaves it where the next run finds it.
+    It is stopped at the end. `apiserver` are further arguments of its kube-apiserver. It works outside pytest
+    too. Inside, a killed run leaves it where the next run finds it.
     """
     wanted = local.WantedCluster(
         kubernetes=release.minor, workload_api=workload_api, controllers=controllers, apiserver=apiserver
     )
     root = os.environ.get(_ROOT)
-    if root is not None and not controllers and not apiserver:
-        with _reusable(Path(root), wanted) as server:
-            yield server
-        return
     with tempfile.TemporaryDirectory(dir=root, ignore_cleanup_errors=True) as parent:
         folder = Path(parent) / "exclusive"
         if root is not None:
             prepare(folder, wanted, Path(root))
         try:
-            with _running(folder, wanted) as server:
-                yield server
+            state, _ = local.up(folder, wanted, os.environ, sys.stderr)
+            reach = access(folder, state.settings)
+            with contextlib.closing(reach.client()) as client:
+                yield Server(reach, state.settings, folder, client)
         finally:
             _end(folder)
-
-
-@contextlib.contextmanager
-def _running(folder: Path, wanted: local.WantedCluster) -> Iterator[Server]:
-    """Yield the server or cluster in a folder, started if it does not run."""
-    state, _ = local.up(folder, wanted, os.environ, sys.stderr)
-    reach = access(folder, state.settings)
-    with contextlib.closing(reach.client()) as client:
-        yield Server(reach, state.settings, folder, client)
-
-
-@contextlib.contextmanager
-def _reusable(root: Path, wanted: local.WantedCluster) -> Iterator[Server]:
-    """Yield a server that was reset after its last test, or else a new one."""
-    pool = root / f"reset-{wanted.kubernetes}{'' if wanted.workload_api else '-without'}"
-    pool.mkdir(exist_ok=True)
-    folder = _taken(pool)
-    if folder is None:
-        folder = Path(tempfile.mkdtemp(dir=root)) / "exclusive"
-        prepare(folder, wanted, root)
-        local.up(folder, wanted, os.environ, sys.stderr)
-        (folder.parent / _UNUSED).write_bytes(msgspec.json.encode(unused(folder)))
-    is_reset = False
-    try:
-        with _running(folder, wanted) as server:
-            yield server
-        # An idle server takes 3 % of a processor with its etcd, so one of a kind waits for the next test.
-        if not any(pool.iterdir()):
-            before = msgspec.json.decode((folder.parent / _UNUSED).read_bytes(), type=Unused)
-            is_reset = reset(folder, before)
-    finally:
-        if is_reset:
-            (folder.parent / _UNUSED).rename(pool / folder.parent.name)
-        else:
-            _end(folder)
-            shutil.rmtree(folder.parent, ignore_errors=True)
-
-
-def _taken(pool: Path) -> Path | None:
-    """Take a server out of the pool: its file is moved back by one worker only."""
-    for file in pool.iterdir():
-        folder = pool.with_name(file.name)
-        with contextlib.suppress(FileNotFoundError):
-            file.rename(folder / _UNUSED)
-            return folder / "exclusive"
-    return None
 
 
 def _end(folder: Path) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from tests.support.servers import Server, exclusive
 from tests.support.waiting import comes
+from tools.devcluster.controlplane.state import load
 
 pytestmark = pytest.mark.server
 
@@ -76,10 +77,15 @@ def test_a_cluster_schedules_a_gang_and_guards_its_group(cluster: Server, namesp
     assert comes(lambda: phases() == {})
 
 
-def test_an_exclusive_server_is_unseen_by_others(server_137: Server) -> None:
+def test_an_exclusive_server_is_unseen_by_others_and_goes(server_137: Server) -> None:
+    """Its objects are on no shared server, and its processes end with the block."""
     with exclusive(server_137.release) as own:
         name = own.new_namespace("own-")
         assert server_137.request("GET", f"/api/v1/namespaces/{name}")[0] == 404
+        state = load(own.folder)
+    assert state is not None
+    assert not any(map(state.runs, state.components))
+    assert not own.folder.exists()
 
 
 def containers() -> dict[str, Any]:
