@@ -53,7 +53,7 @@ from podium.webhooks.tls import Serving
 # The kinds that the rules look up; pods are judged without other pods.
 KINDS = (Kind.PRIORITY_CLASS, Kind.POD_GROUP, Kind.WORKLOAD)
 
-_WITHDRAW_SECONDS = 5.0
+_WITHDRAW_SECONDS = 8.0
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
 
 
