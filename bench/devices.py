@@ -12,7 +12,9 @@ from bench.results import ROUNDS, Row, Section, machine, render, spread
 from podium.api.devices import Device, DeviceClass, ResourceClaim, ResourceSlice
 from podium.errors import PodiumError
 from podium.planner.deadline import NEVER
-from podium.planner.devices import Allocator, DeviceUsage, default_gates
+from podium.planner.plugins.devices.allocator import Allocator
+from podium.planner.plugins.devices.gates import default_gates
+from podium.planner.plugins.devices.usage import DeviceUsage
 
 NODES, PER_NODE, MEMBERS = 1_000, 8, 1_000
 # The devices of a member, and the constraint of its claim.

@@ -30,8 +30,9 @@ from podium.groups.trees import MAX_GROUPS, MAX_TEMPLATES
 from podium.kube import cache
 from podium.kube.connection import LONGEST_ANSWER, LONGEST_LINE
 from podium.planner import arrays, shapes
-from podium.planner.devices import selection, shortage
-from podium.planner.filters import devices, nodes
+from podium.planner.filters import nodes
+from podium.planner.plugins.devices import filter as devices
+from podium.planner.plugins.devices import shortage
 from podium.planner.preemption import budgetsets, defragment, inflight
 from podium.rules.conditions import MAX_MESSAGE
 from podium.rules.groupspec import MAX_CLAIMS
@@ -136,7 +137,7 @@ BOUNDS = (
     Bound("devices that `podium why` examines", _count(shortage.MAX_EXAMINED), _LEFT_OUT),
     Bound(
         "time of the device selectors in `podium why`",
-        f"about {selection.MAX_EFFORT // 10**6} s",
+        f"about {shortage.MAX_EFFORT // 10**6} s",
         _LEFT_OUT,
     ),
     Bound(

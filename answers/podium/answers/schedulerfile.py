@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 import pydantic
 
 from podium.api.core import PODIUM_SCHEDULER
-from podium.api.podrequests import is_device
+from podium.api.podrequests import is_accelerator
 from podium.documents.configfile import Strict, node_label, unquoted
 from podium.planner.scores import Strategy, Weights
 from podium.planner.semantics import Semantics
@@ -33,7 +33,7 @@ DEFAULT: Mapping[str, int] = {kind: getattr(WEIGHTS, kind) for kind in _KINDS}
 
 def _known(weights: Mapping[str, int]) -> Mapping[str, int]:
     for name in weights:
-        if name not in _KINDS and not is_device(name):
+        if name not in _KINDS and not is_accelerator(name):
             raise ValueError(
                 f"{name!r} is not one of {', '.join(_KINDS)}, and not a device such as nvidia.com/gpu"
             )

@@ -418,7 +418,7 @@ def devices(pods: Iterable[object]) -> dict[str, int]:
     held: Counter[str] = Counter()
     for pod in pods:
         if isinstance(pod, Pod) and _requests_device(pod.spec):
-            held.update({name: amount for name, amount in amounts(pod).items() if is_device(name)})
+            held.update({name: amount for name, amount in amounts(pod).items() if is_accelerator(name)})
     return dict(held)
 
 
@@ -432,10 +432,10 @@ def _requests_device(spec: PodSpec) -> bool:
         if resources is not None
         for names in (resources.requests, resources.limits)
     ]
-    return any(is_device(name) for names in (*lists, spec.overhead) for name in names or ())
+    return any(is_accelerator(name) for names in (*lists, spec.overhead) for name in names or ())
 
 
-def is_device(resource: str) -> bool:
-    """Return whether a resource is a device: its name has a domain, such as `nvidia.com/gpu`."""
+def is_accelerator(resource: str) -> bool:
+    """Return whether a resource is an accelerator: its name has a domain, such as `nvidia.com/gpu`."""
     domain, slash, _ = resource.partition("/")
     return bool(slash) and "." in domain

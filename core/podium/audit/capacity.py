@@ -19,7 +19,7 @@ from podium.api.podrequests import (
     PODS,
     UnusableQuantity,
     allocatable,
-    is_device,
+    is_accelerator,
     pod_requests,
 )
 
@@ -37,7 +37,7 @@ class PodShape(msgspec.Struct, frozen=True, eq=False):
 
     def devices(self) -> dict[str, int]:
         """Return the devices of one pod: resources with a domain in their name, such as `nvidia.com/gpu`."""
-        return {name: amount for name, amount in self.request.items() if is_device(name)}
+        return {name: amount for name, amount in self.request.items() if is_accelerator(name)}
 
 
 class Shortfall(msgspec.Struct, frozen=True):

@@ -22,7 +22,6 @@ from podium.cluster.state import Readable
 from podium.errors import PodiumError
 from podium.groups.trees import flaw, root_key
 from podium.planner.deadline import NEVER, Deadline
-from podium.planner.devices.plannedclaims import ReservedClaim
 from podium.planner.preemption.choice import Chosen
 from podium.planner.preemption.deciding import Decider, DomainRoom
 from podium.planner.preemption.decision import Decision, PodKey
@@ -313,25 +312,17 @@ class Engine(PlanningState):
         target = placement_target(self.view, self.snapshot, key, self.settings, namer, self._leaving)
         return self.with_peers(target) if isinstance(target, PlacementTarget) else target
 
-    def bound_with(self, nodes: Mapping[Name, str]) -> tuple[list[Readable], list[ReservedClaim]]:
-        """Return objects as they are once pods get these nodes, and the writes to claims for devices."""
-        snapshot, devices = self.snapshot, self.placer.chain.devices
+    def bound_with(self, nodes: Mapping[Name, str]) -> list[Readable]:
+        """Return objects as they are once pods get these nodes, without the pods' nodes."""
+        snapshot = self.snapshot
         rows = {snapshot.pod_row[pod]: snapshot.row[node] for pod, node in nodes.items()}
-        using = {row for row in rows if snapshot.devices.uses(row)}
-        shapes = {id(shape): shape for shape in map(snapshot.shape_at, rows)}.values()
-        plugins = [plugin for plugin in snapshot.plugins if any(map(plugin.binds, shapes))]
-        changed: list[Readable] = []
-        reserved: list[ReservedClaim] = []
-        if not using and not plugins:
-            return changed, reserved
+        binding = [(plugin, list(filter(plugin.binds, rows))) for plugin in snapshot.plugins]
+        if not any(own for _, own in binding):
+            return []
         with self._trying():
             for row, node in rows.items():
                 snapshot.assume(row, node)
-                for plugin in plugins:
-                    changed += plugin.bound(row, self.view)
-                writes = (devices.reservations(row) if row in using else None) or ()
-                reserved += [claim for claim in writes if isinstance(claim, ReservedClaim)]
-        return changed, reserved
+            return [changed for plugin, own in binding for changed in plugin.bound(own, self.view)]
 
     @contextmanager
     def placing(self, target: PlacementTarget, *, reserved: bool = True) -> Iterator[dict[int, int]]:

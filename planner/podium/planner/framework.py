@@ -9,15 +9,16 @@ Each method has the answer of a plugin or filter that has nothing to say, so onl
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from enum import IntEnum
 from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
+from podium.api.core import Pod
 from podium.api.schedulable import Schedulable
-from podium.cluster.reader import ClusterReader
+from podium.cluster.reader import ClusterReader, Name
 from podium.cluster.state import Readable
 from podium.planner.arrays import Bools, Int64s, Rows
 from podium.planner.deadline import NEVER, Deadline
@@ -41,6 +42,14 @@ class Rivals(NamedTuple):
     nearby: bool
 
 
+class HeldClaim(NamedTuple):
+    """A claim with which a pod holds so many accelerators; other pods may hold it too if it is `shared`."""
+
+    claim: Name
+    amount: int
+    shared: bool
+
+
 class NodeFilter(ABC):
     """A filter on one snapshot: which nodes take a pod of a shape, and why the others do not.
 
@@ -55,6 +64,10 @@ class NodeFilter(ABC):
     COUNTS: ClassVar[bool] = False
     # Why a pod waits that would fit if pods that are gone held nothing any more; empty if they hold nothing.
     AWAITS: ClassVar[str] = ""
+    # Whether what it needs of a node is no sum: a search finds what suits a pod, and few nodes are asked.
+    SEARCHES: ClassVar[bool] = False
+    # By texts in its reasons: the rule by which kube-scheduler evicts no pod for them.
+    NEVER_FREED: ClassVar[Mapping[str, str]] = {}
 
     static: tuple["NodeFilter", ...] = ()
     counters: tuple[PodCounters, ...] = ()
@@ -119,6 +132,10 @@ class NodeFilter(ABC):
         """Return the weighted score of node rows, which are the whole choice and pass."""
         return np.zeros(len(rows), np.int64)
 
+    def sought(self, shape: Shape) -> tuple[int, Hashable]:  # noqa: ARG002 - as above
+        """Return how many things a search finds for a shape at least, and a value for which things."""
+        return 0, None
+
     def lost(self, shape: Shape, row: int) -> str | None:  # noqa: ARG002 - as above
         """Return why a node row cannot serve a pod that was assumed there before, None if it can."""
         return None
@@ -147,9 +164,16 @@ class Effect(IntEnum):
 class Plugin(ABC):
     """One capability on one snapshot."""
 
+    # Whether its filters come after those for the terms of other pods.
+    LATE: ClassVar[bool] = False
+    # Whether `held` has answers.
+    HOLDS: ClassVar[bool] = False
+
     @abstractmethod
-    def pre_filter(self, pod: Schedulable, minor: int, missing: dict[str, None]) -> PodNeed:
-        """Return what a pod needs of the capability.
+    def pre_filter(
+        self, pod: Schedulable, requested: Collection[str], minor: int, missing: dict[str, None]
+    ) -> PodNeed:
+        """Return what a pod needs of the capability, beside the resources that it has `requested`.
 
         `minor` is the kube-scheduler release that counts; `missing` collects what cannot be evaluated.
         """
@@ -186,16 +210,24 @@ class Plugin(ABC):
     def shape_went(self, shape_id: int) -> None:  # noqa: B027 - as above
         """Forget a shape of which no pod is left."""
 
-    def binds(self, shape: Shape) -> bool:  # noqa: ARG002 - as above
-        """Return whether something is written before a pod of a shape is bound."""
+    def held(self, row: int) -> Sequence[HeldClaim]:  # noqa: ARG002 - as above
+        """Return what a pod holds beside the resources of its node."""
+        return ()
+
+    def binds(self, pod_row: int) -> bool:  # noqa: ARG002 - as above
+        """Return whether something may be written before a pod is bound."""
         return False
 
-    def bound(self, pod_row: int, view: ClusterReader) -> Iterator[Readable]:  # noqa: ARG002 - as above
-        """Yield the objects as they are once an assumed pod is bound."""
+    def bound(self, pod_rows: Iterable[int], view: ClusterReader) -> Iterator[Readable]:  # noqa: ARG002 - as above
+        """Yield the objects as they are once assumed pods are bound."""
+        yield from ()
+
+    def removed(self, pods: Collection[Pod], view: ClusterReader) -> Iterator[Readable]:  # noqa: ARG002 - as above
+        """Yield the objects as controllers leave them once pods are gone."""
         yield from ()
 
     def explain(self, pod_row: int) -> Mapping[str, object]:  # noqa: ARG002 - as above
-        """Return what an assumed pod gets on its node, as JSON has it, by the field of `outcome.Placed`."""
+        """Return what an assumed pod gets on its node, as values for fields of `outcome.Placed`."""
         return {}
 
     def differences(self, view: ClusterReader, pod: Schedulable) -> Iterator[str]:  # noqa: ARG002 - as above

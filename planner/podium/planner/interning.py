@@ -14,7 +14,6 @@ from itertools import chain
 
 from podium.api.schedulable import Schedulable
 from podium.api.selectors import Labels, Selector
-from podium.planner.devices.index import DeviceIndex
 from podium.planner.shapes import NeedSource, Shape, fingerprint, shape_of
 
 # Replaces any value that no selector names; no label and no selector can have it.
@@ -168,7 +167,6 @@ class ShapeInterner:
         self,
         minor: int,
         plugins: Sequence[NeedSource],
-        devices: DeviceIndex,
         came: Callable[[int, Shape], None],
         gone: Callable[[int, Shape], None],
     ) -> None:
@@ -179,7 +177,6 @@ class ShapeInterner:
         self.unusable: set[int] = set()
         self._minor = minor
         self._plugins = plugins
-        self._devices = devices
         self._came = came
         self._gone = gone
         self.next_id = 0
@@ -191,10 +188,10 @@ class ShapeInterner:
     def acquire(self, pod: Schedulable) -> int:
         """Return the id of a pod's shape, and count one pod more with it; `release` undoes this."""
         labels = self.labels.visible(pod.metadata.labels or {})
-        mark = fingerprint(pod, labels, self._plugins, self._devices.class_revision)
+        mark = fingerprint(pod, labels, self._plugins)
         shape_id = self._seen.get(mark) if mark is not None else None
         if shape_id is None:
-            shape = shape_of(pod, self._plugins, self._minor, self._devices)
+            shape = shape_of(pod, self._plugins, self._minor)
             shape_id = self._intern(shape._replace(labels=labels))
             if mark is not None:
                 marks = self._seen_of[shape_id]

@@ -1,7 +1,7 @@
 """The nodes of a snapshot by row, and the room that they offer to pods by the pods' shapes.
 
-A device class may provide an extended resource on a node. So what a node offers depends on the classes, and
-only resources that some pod requests are offered so.
+A plugin may provide a resource on nodes that do not offer it themselves. Only resources that some pod
+requests are offered so.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,6 @@ import numpy as np
 from podium.api.podrequests import UnusableQuantity, allocatable
 from podium.api.schedulable import SchedulableNode
 from podium.planner.arrays import Bools, Columns, LayoutChange, Needs, by_id, grown
-from podium.planner.devices.index import DeviceIndex
 from podium.planner.framework import Plugin
 from podium.planner.indexes import Unread
 from podium.planner.interning import ShapeInterner
@@ -22,8 +21,8 @@ from podium.planner.shapes import Shape
 
 # The fewest rows of nodes, and of pods, for which arrays have a place.
 FEWEST_ROWS = 16
-# The amount of an extended resource that a class provides on a node: more than any pods request. Its
-# devices are the limit. The sum over a hundred thousand nodes is within 64 bits.
+# The amount of a resource that a plugin provides on a node: more than any pods request. The filter of the
+# plugin has the limit. The sum over a hundred thousand nodes is within 64 bits.
 BACKED = 2**46
 # A request for it counts as at most so much. A pod that names its node itself may request any amount
 # there, and no kubelet refuses it.
@@ -44,11 +43,10 @@ class NodeRows(Overlay):
         self.unschedulable: Bools = np.zeros(0, np.bool_)
         self.unread = unread
         self.plugins: list[Plugin] = []
-        self.devices = DeviceIndex(unread)
         self.minor = minor
-        self._interner = ShapeInterner(minor, self.plugins, self.devices, self._shape_came, self._shape_went)
+        self._interner = ShapeInterner(minor, self.plugins, self._shape_came, self._shape_went)
         self._free_nodes: list[int] = []
-        # The extended resources that pods request and classes provide.
+        # The resources that pods request and plugins provide.
         self._backed: set[str] = set()
         self._bad_nodes: dict[int, tuple[UnusableQuantity, ...]] = {}
 
@@ -62,7 +60,7 @@ class NodeRows(Overlay):
         return self.names[row] or ""
 
     def offered(self, node: SchedulableNode) -> tuple[dict[str, int], tuple[UnusableQuantity, ...]]:
-        """Return what a node offers, BACKED of each resource that a class provides there."""
+        """Return what a node offers, BACKED of each resource that a plugin provides there."""
         amounts, unusable = allocatable(node)
         for name in self._backed:
             own = amounts.get(name, 0)
@@ -70,12 +68,12 @@ class NodeRows(Overlay):
         return amounts, unusable
 
     def backed(self, resource: str) -> Bools | None:
-        """Return the node rows where a class provides a resource, None for none."""
+        """Return the node rows where a plugin provides a resource, None for none."""
         at = self.resource.get(resource) if resource in self._backed else None
         return None if at is None else self.allocatable[at] == BACKED
 
     def is_backed(self, resource: str, row: int) -> bool:
-        """Return whether a class provides a resource on a node row."""
+        """Return whether a plugin provides a resource on a node row."""
         at = self.resource.get(resource) if resource in self._backed else None
         return at is not None and self.allocatable[at].item(row) == BACKED
 
@@ -105,15 +103,19 @@ class NodeRows(Overlay):
             self._free_nodes.extend(range(size - 1, start - 1, -1))
         return self._free_nodes.pop()
 
-    def _back(self, resources: Iterable[str]) -> None:
-        """Let nodes offer resources that classes provide there."""
-        new = set(resources) - self._backed
-        if new:
-            self._back_only(self._backed | new)
+    def back(self, resources: Iterable[str]) -> None:
+        """Let nodes offer resources that a plugin provides there."""
+        self._back(self._backed.union(resources))
 
-    def _back_only(self, resources: set[str]) -> None:
+    def back_only(self, resources: Iterable[str]) -> None:
+        """Let nodes offer only these of the resources that a plugin provided there."""
+        self._back(self._backed.intersection(resources))
+
+    def _back(self, resources: set[str]) -> None:
         """Let nodes offer these resources where they have none, and no others."""
         changed, self._backed = self._backed ^ resources, resources
+        if not changed:
+            return
         nodes = [(row, node) for row in self.row.values() if (node := self.objects[row]) is not None]
         # The requests of pods for a resource are counted when nodes begin to offer it.
         for row, node in nodes:
@@ -131,7 +133,7 @@ class NodeRows(Overlay):
             self._bad_nodes[row] = unusable
 
     def _offered_names(self, node: SchedulableNode | None) -> Iterable[str]:
-        """Return the resources that a node may offer, with those that classes provide."""
+        """Return the resources that a node may offer, with those that plugins provide."""
         status = node.status if node is not None else None
         return () if node is None else (*((status.allocatable if status else None) or ()), *self._backed)
 
@@ -145,11 +147,11 @@ class NodeRows(Overlay):
         """Count what pods of a new shape request."""
         change = self._sums.count_requests(shape.requests, 1)
         self._needs[shape_id] = self._needs_of(shape)
-        for plugin in self.plugins:
-            plugin.shape_came(shape_id, shape)
         # Otherwise the shape is the only one that requests a resource with new arrays, and has no pod yet.
         if change.went:
             self._lay_out(change)
+        for plugin in self.plugins:
+            plugin.shape_came(shape_id, shape)
 
     def _shape_went(self, shape_id: int, shape: Shape) -> None:
         del self._needs[shape_id]

@@ -287,7 +287,7 @@ class _NodeChoice:
         self._shape = shape
         self._resources_only = placer.chain.resources_only(shape)
         self._pod_preferences = placer.has_preferences(shape)
-        self._scoring = placer.chain.scoring(shape)
+        self._scoring = [node_filter for node_filter in placer.chain.dynamic if node_filter.prefers(shape)]
         # Whether nothing but the room of each node decides, so that one placement changes one node.
         self.by_room_only = self._resources_only and not self._pod_preferences and not room.has_preferences
 

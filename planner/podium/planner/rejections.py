@@ -1,8 +1,9 @@
 """Remembers nodes whose kubelets rejected pods recently, by the pods' requirements.
 
-A kubelet knows facts that no object shows: its devices' health, NUMA alignment, attach limits. The owner of a
-rejected pod creates it again, and by scores alone it would go to the same node forever. So for some minutes,
-pods with the same requirements take any other node that fits. The next leader starts without this memory.
+A kubelet knows facts that no object shows: the health of hardware, NUMA alignment, attach limits. The owner
+of a rejected pod creates it again, and by scores alone it would go to the same node forever. So for some
+minutes, pods with the same requirements take any other node that fits. The next leader starts without this
+memory.
 """
 
 from podium.api.schedulable import Schedulable

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from podium.api.podrequests import is_device
+from podium.api.podrequests import is_accelerator
 from podium.api.schedulable import Schedulable, Taint
 from podium.planner.arrays import Int32s, Int64s, Rows
 from podium.planner.filters.nodes import NodeCache, tolerates
@@ -59,9 +59,9 @@ class Weights(NamedTuple):
     accelerators: int = 0
     named: tuple[tuple[str, int], ...] = ()
 
-    def weight(self, device: str) -> int:
+    def weight(self, accelerator: str) -> int:
         """Return the weight of an accelerator."""
-        return dict(self.named).get(device, self.accelerators)
+        return dict(self.named).get(accelerator, self.accelerators)
 
 
 # The weights of kube-scheduler.
@@ -89,8 +89,8 @@ class Scores:
         """
         allocated, balanced = self.allocated(shape, rows, copies), self.balanced(shape, rows, copies)
         points = allocated * ALLOCATED_WEIGHT + balanced * BALANCED_WEIGHT
-        devices = self._devices(shape)
-        return points + self._packed(devices, rows, copies) if devices else points
+        accelerators = self._accelerators(shape)
+        return points + self._packed(accelerators, rows, copies) if accelerators else points
 
     def allocation_at(self, shape: Shape) -> Callable[[int], int]:
         """Return a function that computes `allocation` of one row; valid until an object is applied.
@@ -110,9 +110,9 @@ class Scores:
             if (at := snapshot.resource.get(name)) is not None
         ]
         balances = any(name in requests for name in SCORED_RESOURCES)
-        devices = [
+        accelerators = [
             (snapshot.allocatable[at].data, snapshot.used[at].data, amount, weight)
-            for at, amount, weight in self._devices(shape)
+            for at, amount, weight in self._accelerators(shape)
         ]
 
         def score(row: int) -> int:
@@ -130,11 +130,11 @@ class Scores:
                 held = used[row]
                 before.append(held / capacity)
                 after.append((held + requested) / capacity)
-            for room, used, amount, weight in devices:
+            for room, used, amount, weight in accelerators:
                 held = used[row]
                 share = min(held + amount, room[row]) * MAX // (room[row] or 1)
                 packed += (share + (MAX if held else 0)) // 2 * weight
-            packed = packed // len(devices) if devices else 0
+            packed = packed // len(accelerators) if accelerators else 0
             allocated = (points // weights if weights else 0) * ALLOCATED_WEIGHT + packed
             if not balances:
                 return allocated
@@ -196,29 +196,29 @@ class Scores:
         key: Hashable = ("affinity", shape.node_preferred)
         return _scaled(self._kept.get(key, lambda: self._preferred(shape))[rows])
 
-    def _devices(self, shape: Shape) -> list[tuple[int, int, int]]:
+    def _accelerators(self, shape: Shape) -> list[tuple[int, int, int]]:
         """Return the accelerators that a pod requests: position, amount, weight."""
         resource = self._snapshot.resource
         return [
             (resource[name], amount, weight)
             for name, amount in shape.requests
-            if is_device(name) and name in resource and (weight := self._weights.weight(name))
+            if is_accelerator(name) and name in resource and (weight := self._weights.weight(name))
         ]
 
-    def _packed(self, devices: list[tuple[int, int, int]], rows: Rows, copies: Int64s | int) -> Int64s:
+    def _packed(self, accelerators: list[tuple[int, int, int]], rows: Rows, copies: Int64s | int) -> Int64s:
         """Return the weighted score for using up the accelerators of each node.
 
         Half of it is for a node with some in use already, so that whole nodes stay free.
         """
         points = np.zeros(len(rows), np.int64)
-        for at, amount, weight in devices:
+        for at, amount, weight in accelerators:
             held, capacity = (
                 self._snapshot.used[at][rows] + copies * amount,
                 self._snapshot.allocatable[at][rows],
             )
             share = _percent(np.minimum(held + amount, capacity), capacity)
             points += (share + (held > 0) * MAX) // 2 * weight
-        return points // max(len(devices), 1)
+        return points // max(len(accelerators), 1)
 
     def _untolerated_soft_taints(self, shape: Shape) -> Int32s:
         columns = self._snapshot.columns

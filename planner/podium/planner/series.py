@@ -11,7 +11,6 @@ Many equal lone pods, such as the replicas of a Deployment, are planned at once 
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import groupby
@@ -19,19 +18,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from podium.api.claims import ExtendedResourceRequest, ExtendedResourceStatus
 from podium.api.core import Pod
-from podium.api.devices import ResourceClaimStatus
 from podium.api.findings import ObjectRef
 from podium.api.membership import GroupKey
-from podium.api.podclaims import consumer_uids
 from podium.api.schedulable import SchedulableStatus
 from podium.api.times import written
 from podium.cluster.reader import Name, Target
 from podium.cluster.state import ClusterState, Readable
 from podium.groups.trees import group_at, members_below
-from podium.planner.devices.extended import ExtendedClaim
-from podium.planner.devices.plannedclaims import ReservedClaim
 from podium.planner.engine import Engine
 from podium.planner.preemption.outcome import (
     HarmLevel,
@@ -231,57 +225,21 @@ def _carry_out(state: ClusterState, engine: Engine, plan: Plan, now: datetime) -
     gone = [state.pods[victim] for victim in victims]
     for pod in gone:
         state.remove(pod)
-    _release_devices(state, {pod.metadata.uid or "" for pod in gone})
+    for plugin in engine.snapshot.plugins:
+        for released in list(plugin.removed(gone, state)):
+            state.apply(released)
     placed: dict[Name, str] = {}
     for placement in plan.placements:
         namespace, _, name = placement.pod.partition("/")
         placed[namespace, name] = placement.node
-    changed, devices = engine.bound_with(placed)
-    for stored in changed:
-        state.apply(stored)
-    extended: dict[Name, ExtendedResourceStatus] = {}
-    for reserved in devices:
-        _reserve_devices(state, reserved)
-        if reserved.created is not None:
-            pod_key = reserved.claim[0], reserved.consumers[0].name
-            extended[pod_key] = _extended_status(reserved.created)
+    for changed in engine.bound_with(placed):
+        state.apply(changed)
     for key, node in placed.items():
         pod = state.pods[key]
         spec = msgspec.structs.replace(pod.spec, nodeName=node)
         status = pod.status if isinstance(pod.status, SchedulableStatus) else SchedulableStatus()
         status = msgspec.structs.replace(status, phase="Running", startTime=written(now))
-        if key in extended:
-            status.extendedResourceClaimStatus = extended[key]
         state.apply(msgspec.structs.replace(pod, spec=spec, status=status))
-
-
-def _release_devices(state: ClusterState, gone: AbstractSet[str]) -> None:
-    """Take the devices of claims whose consumers are all gone (UIDs), as kube-controller-manager does."""
-    for claim in [claim for claim in state.resource_claims.values() if consumer_uids(claim) & gone]:
-        assert claim.status is not None, "it has consumers"
-        left = [consumer for consumer in claim.status.reservedFor or () if consumer.uid not in gone]
-        allocation = claim.status.allocation if left else None
-        status = msgspec.structs.replace(claim.status, reservedFor=left, allocation=allocation)
-        state.apply(msgspec.structs.replace(claim, status=status))
-
-
-def _reserve_devices(state: ClusterState, reserved: ReservedClaim) -> None:
-    """Write the devices and the consumers of a claim; one for extended resources is created."""
-    created = reserved.created
-    claim = created.claim if created is not None else state.resource_claims[reserved.claim]
-    status = claim.status or ResourceClaimStatus()
-    status = msgspec.structs.replace(
-        status,
-        allocation=reserved.allocation or status.allocation,
-        reservedFor=[*(status.reservedFor or ()), *reserved.missing(claim)],
-    )
-    state.apply(msgspec.structs.replace(claim, status=status))
-
-
-def _extended_status(created: ExtendedClaim) -> ExtendedResourceStatus:
-    """Return the status of the pod for whose extended resources a claim is created."""
-    requests = [ExtendedResourceRequest(*mapping) for mapping in created.mappings]
-    return ExtendedResourceStatus(requests, created.claim.metadata.name or "")
 
 
 def _members(state: ClusterState, target: Target) -> Iterable[Pod]:

@@ -9,8 +9,8 @@ on its node, but is not placed. Defaults that an API server fills in are filled 
 come from files.
 """
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -26,8 +26,6 @@ from podium.api.selectors import (
     node_terms,
     selector_of,
 )
-from podium.planner.devices.index import DeviceIndex
-from podium.planner.devices.needs import ClaimNeed, ExtendedNeeds
 from podium.planner.features import required as required_features
 
 T = TypeVar("T")
@@ -127,7 +125,9 @@ class PodNeed(Protocol):
 class NeedSource(Protocol):
     """A plugin, as far as the shape of a pod depends on it."""
 
-    def pre_filter(self, pod: Schedulable, minor: int, missing: dict[str, None]) -> PodNeed:
+    def pre_filter(
+        self, pod: Schedulable, requested: Collection[str], minor: int, missing: dict[str, None]
+    ) -> PodNeed:
         """Return what a pod needs of the plugin."""
 
     def fingerprint(self, pod: Schedulable) -> object:
@@ -145,7 +145,6 @@ class Shape(NamedTuple):
     `node_name` is set by a caller that plans for a pod that names a node it is not on yet.
 
     `refused` says why no node can take the pod, empty if one can. `needs` are those of the plugins, by place.
-    A class provides the `extended` resources where no device plugin does.
     """
 
     namespace: str = ""
@@ -165,12 +164,15 @@ class Shape(NamedTuple):
     soft_spread: tuple[SpreadConstraint, ...] = ()
     refused: str = ""
     needs: tuple[PodNeed, ...] = ()
-    devices: tuple[ClaimNeed, ...] = ()
-    extended: ExtendedNeeds = ExtendedNeeds()
     features: tuple[str, ...] = ()
     unusable: tuple[UnusableQuantity, ...] = ()
     missing: tuple[str, ...] = ()
     labelled: bool = False
+
+
+def need_at(at: int) -> Callable[[Shape], Any]:
+    """Return the function that reads the need of the plugin at a place in `Shape.needs`."""
+    return lambda shape: shape.needs[at]
 
 
 def weight(shape: Shape) -> int:
@@ -181,16 +183,13 @@ def weight(shape: Shape) -> int:
 
 
 def fingerprint(
-    pod: Schedulable, labels: tuple[tuple[str, str], ...], plugins: Sequence[NeedSource], classes: int = 0
+    pod: Schedulable, labels: tuple[tuple[str, str], ...], plugins: Sequence[NeedSource]
 ) -> bytes | None:
     """Return bytes that are equal only for pods of one shape, and cheaper than it; None if claims count.
 
-    `labels` are those of the shape, `classes` is the version of the classes of devices.
+    `labels` are those of the shape.
     """
     spec = pod.spec
-    named = pod.status is not None and pod.status.extendedResourceClaimStatus is not None
-    if spec.resourceClaims and not spec.nodeName:
-        return None
     own = []
     for plugin in plugins:
         mark = plugin.fingerprint(pod)
@@ -215,9 +214,7 @@ def fingerprint(
             spec.tolerations,
             spec.topologySpreadConstraints,
             own,
-            bool(spec.resourceClaims),
             resized(pod),
-            (classes, named, named and bool(spec.nodeName)),
         )
     )
 
@@ -237,14 +234,9 @@ def _merged(pod: Schedulable) -> list[tuple[str, str | None]]:
     return [(key, labels.get(key)) for key in keys]
 
 
-def shape_of(
-    pod: Schedulable,
-    plugins: Sequence[NeedSource] = (),
-    minor: int = LATEST,
-    devices: DeviceIndex | None = None,
-) -> Shape:
+def shape_of(pod: Schedulable, plugins: Sequence[NeedSource] = (), minor: int = LATEST) -> Shape:
     """Return the shape of a pod; `minor` is the kube-scheduler release whose sums and features count."""
-    return _ShapeBuilder(pod, plugins, devices or DeviceIndex()).shape(minor)
+    return _ShapeBuilder(pod, plugins).shape(minor)
 
 
 # The affinity terms of one pod, of all kinds. Each takes about 20 microseconds when the pod changes.
@@ -254,11 +246,10 @@ MOST_TERMS = 1_000
 class _ShapeBuilder:
     """Builds one shape, and collects the constraints that it cannot evaluate."""
 
-    def __init__(self, pod: Schedulable, plugins: Sequence[NeedSource], devices: DeviceIndex) -> None:
+    def __init__(self, pod: Schedulable, plugins: Sequence[NeedSource]) -> None:
         self.spec = pod.spec
         self.pod = pod
         self.plugins = plugins
-        self.devices = devices
         self.namespace = pod.metadata.namespace or ""
         self.labels = pod.metadata.labels or {}
         self.missing: dict[str, None] = {}
@@ -277,12 +268,8 @@ class _ShapeBuilder:
         # The first that are read are the most important: those that other pods must obey, too.
         anti_affinity = self.terms(apart.requiredDuringSchedulingIgnoredDuringExecution)
         required, preferred = self.nodes(affinity.nodeAffinity or api.NodeAffinity())
-        unusable, devices = self.devices.needs(self.pod)
-        if self.devices.holds(self.pod) or (spec.resourceClaims and not self.devices.is_known):
-            # The devices of a running pod are of its node.
-            self.missing["resource claims"] = None
-        needs = tuple(plugin.pre_filter(self.pod, minor, self.missing) for plugin in self.plugins)
-        refused = next(filter(None, (need.refused for need in needs)), unusable)
+        requested, missing = taken.amounts.keys(), self.missing
+        needs = tuple(plugin.pre_filter(self.pod, requested, minor, missing) for plugin in self.plugins)
         return Shape(
             namespace=self.namespace,
             labels=tuple(sorted(self.labels.items())),
@@ -298,10 +285,8 @@ class _ShapeBuilder:
             preferred_pods=self.preferred_terms(near, 1) + self.preferred_terms(apart, -1),
             spread=self.spread("DoNotSchedule"),
             soft_spread=self.spread("ScheduleAnyway"),
-            refused=refused,
+            refused=next(filter(None, (need.refused for need in needs)), ""),
             needs=needs,
-            devices=devices,
-            extended=self.devices.extended(self.pod, taken.amounts),
             features=required_features(self.pod, minor),
             unusable=taken.unusable,
             missing=tuple(sorted(self.missing)),

@@ -13,14 +13,13 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from podium.api.core import Node, Pod
-from podium.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from podium.api.findings import ObjectRef
-from podium.api.groups import PodGroup
 from podium.api.podrequests import LATEST
 from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.api.selectors import Labels, Selector
 from podium.cluster.reader import Name, name_of
 from podium.planner.arrays import Bools, Int32s, Int64s, Rows, grown
+from podium.planner.deadline import NEVER
 from podium.planner.features import declared
 from podium.planner.framework import Effect, Plugin
 from podium.planner.indexes import Unread, discard
@@ -66,6 +65,9 @@ class Snapshot(NodeRows):
         """`unread` returns the kinds that were not read, or not entirely."""
         super().__init__(minor, unread)
         self.plugins += [plugin(at, self) for at, plugin in enumerate(plugins)]
+        self.holders = tuple(plugin for plugin in self.plugins if plugin.HOLDS)
+        # The pods (rows) whose needs may have changed, for a follower that takes them.
+        self.changed_pods: set[int] = set()
         self.pods: list[Schedulable | None] = []
         self.uids: list[str] = []
         self._labels: list[Labels] = []
@@ -73,6 +75,8 @@ class Snapshot(NodeRows):
         self.priority: Int32s = np.zeros(0, np.int32)
         self.start: Int64s = np.zeros(0, np.int64)
         self.terminating: Bools = np.zeros(0, np.bool_)
+        # The end of the decision under way, after which filters begin no long evaluation.
+        self.deadline = NEVER
         # The number of times that pending pods got other shapes because of new selectors.
         self.reshaped = 0
         self._reshaped: list[Reshaped] = []
@@ -106,7 +110,7 @@ class Snapshot(NodeRows):
 
     def shape_of(self, pod: Schedulable) -> Shape:
         """Return the shape of a pod, computed from the object."""
-        return self.visible(shape_of(pod, self.plugins, self.minor, self.devices))
+        return self.visible(shape_of(pod, self.plugins, self.minor))
 
     def visible(self, shape: Shape) -> Shape:
         """Return a shape without the labels that no selector distinguishes any more."""
@@ -131,8 +135,9 @@ class Snapshot(NodeRows):
         Call it before reading shapes. It looks once at the pods of what changed; new names take a look at all
         pods.
         """
-        users = (plugin.changed_users() for plugin in self.plugins)
-        self._reshape(sorted(self.devices.changed_users().union(*users)))
+        changed = set[int]().union(*(plugin.changed_users() for plugin in self.plugins))
+        self.changed_pods |= changed
+        self.reshape(sorted(changed))
         new = self.labels.name(selectors)
         if not new:
             return
@@ -168,14 +173,6 @@ class Snapshot(NodeRows):
                     self.remove_node(node.metadata.name or "")
                 else:
                     self.add_node(node)
-            case ResourceClaim() as resource_claim:
-                self.devices.apply_claim(resource_claim, gone=after is None)
-            case DeviceClass() as device_class:
-                self._apply_class(device_class, gone=after is None)
-            case ResourceSlice() as resource_slice:
-                self.devices.apply_slice(resource_slice, gone=after is None)
-            case PodGroup() as group:
-                self.devices.apply_group(group, gone=after is None)
             case Pod() | Node():
                 raise TypeError("pods and nodes are read as Schedulable and SchedulableNode for scheduling")
             case _:
@@ -258,7 +255,6 @@ class Snapshot(NodeRows):
             self.pods[row] = pod
             return
         shape_id = self._interner.acquire(pod)
-        self._back(need.resource for need in self.shapes[shape_id].extended.resources)
         if row is None:
             row = self.pod_row[key] = self._free_pod()
         terminating = pod.metadata.deletionTimestamp is not None
@@ -311,34 +307,14 @@ class Snapshot(NodeRows):
             self._free_pods.extend(range(size - 1, start - 1, -1))
         return self._free_pods.pop()
 
-    def _apply_class(self, device_class: DeviceClass, *, gone: bool) -> None:
-        """Apply a change of a class, which may provide other extended resources than before."""
-        before = self.devices.resources
-        self.devices.apply_class(device_class, gone=gone)
-        after = self.devices.resources
-        changed = {
-            name
-            for name in before.keys() | after.keys()
-            if (before[name].metadata.name if name in before else None)
-            != (after[name].metadata.name if name in after else None)
-        }
-        ids = [
-            shape_id
-            for shape_id, shape in self.shapes.items()
-            if any(name in changed for name, _ in shape.requests)
-        ]
-        if lost := self._backed - after.keys():
-            self._back_only(self._backed - lost)
-        self._reshape(self._pods_of(ids).tolist())
+    def pods_of(self, shape_ids: Collection[int]) -> Rows:
+        """Return the pods (rows) of some shapes."""
+        return np.flatnonzero(np.isin(self.shape, list(shape_ids)) & (self.home != NO_POD))
 
-    def extended_pods(self) -> Rows:
-        """Return the pods (rows) that request a resource which a class provides."""
-        return self._pods_of(
-            [shape_id for shape_id, shape in self.shapes.items() if shape.extended.resources]
-        )
-
-    def _pods_of(self, shape_ids: Sequence[int]) -> Rows:
-        return np.flatnonzero(np.isin(self.shape, shape_ids) & (self.home != NO_POD))
+    def reshape(self, rows: Iterable[int]) -> None:
+        """Compute the shapes of pods again, because what they need has changed."""
+        for row in rows:
+            self.add_pod(self.pod_at(row))
 
     def _home_of(self, pod: Schedulable) -> int:
         return self.row.get(pod.spec.nodeName, UNKNOWN_NODE) if pod.spec.nodeName else PENDING
@@ -375,8 +351,6 @@ class Snapshot(NodeRows):
             self._on_unknown_nodes.setdefault(pod.spec.nodeName or "", set()).add(row)
         for plugin in self.plugins:
             plugin.link(row, pod)
-        extended = bool(self.shape_at(row).extended.resources)
-        self.devices.add_user(row, pod, extended=extended)
 
     def _unlink(self, row: int) -> None:
         pod = self.pods[row]
@@ -386,13 +360,6 @@ class Snapshot(NodeRows):
             discard(self._on_unknown_nodes, pod.spec.nodeName or "", row)
         for plugin in self.plugins:
             plugin.unlink(row, pod)
-        self.devices.remove_user(row)
-
-    def _reshape(self, rows: Iterable[int]) -> None:
-        """Compute the shapes of pods again, because their claims or volumes changed."""
-        for row in rows:
-            pod = self.pod_at(row)
-            self.add_pod(pod)
 
     def _node_ref(self, row: int) -> ObjectRef:
         return ObjectRef("v1", "Node", "", self.names[row] or "")

@@ -17,7 +17,7 @@ from tests.support.devices import recording
 from tools.devcluster.controlplane.releases import RELEASES
 
 from podium.planner.deadline import NEVER, Deadline, DecisionTimeoutError
-from podium.planner.devices import Gates, default_gates
+from podium.planner.plugins.devices.gates import Gates, default_gates
 
 _GATES = {
     "AdminAccess": "admin_access",

@@ -23,8 +23,8 @@ from tests.support.servers import FULL, exclusive, of_run
 from tools.devcluster.controlplane.releases import BUILDABLE, NEWEST, Release
 
 from podium.planner import Settings
-from podium.planner.filters import devices as devicefilter
-from podium.planner.filters.devices import UNALLOCATABLE, UNAVAILABLE, DevicesFilter
+from podium.planner.plugins.devices import filter as devicefilter
+from podium.planner.plugins.devices.filter import UNALLOCATABLE, UNAVAILABLE, DevicesFilter
 
 _SEED = new_seed()
 _ASKED = range(CASES) if FULL else (*range(16), *range(MIXED, MIXED + 8))

@@ -9,8 +9,10 @@ import msgspec
 
 from podium.api.devices import Device, DeviceClass, ResourceClaim, ResourceSlice
 from podium.planner.deadline import NEVER, Deadline
-from podium.planner.devices import AllocationError, Allocator, DeviceUsage, Gates, NodeAllocationError
-from podium.planner.devices.inventory import PoolID
+from podium.planner.plugins.devices.allocator import Allocator
+from podium.planner.plugins.devices.gates import AllocationError, Gates, NodeAllocationError
+from podium.planner.plugins.devices.inventory import PoolID
+from podium.planner.plugins.devices.usage import DeviceUsage
 
 _Kind = TypeVar("_Kind")
 

@@ -16,7 +16,7 @@ from tests.support.devices.witness import Witness
 from kubecel import SelectorCompileError, SelectorRuntimeError
 from podium.api.devices import Device
 from podium.planner.deadline import NEVER, Deadline
-from podium.planner.devices import default_gates
+from podium.planner.plugins.devices.gates import default_gates
 
 Select = Callable[[str, str, Device], bool]
 

@@ -21,8 +21,8 @@ from podium.api.devices import (
 )
 from podium.api.groups import NATIVE_GROUP
 from podium.api.schedulable import Schedulable
-from podium.planner.devices.usage import DeviceUsage
 from podium.planner.engine import Engine
+from podium.planner.plugins.devices.usage import DeviceUsage
 
 Body = Mapping[str, Any]
 DRIVER, CLASS, REQUEST = "gpu.example.com", "gpu", "gpus"

@@ -18,6 +18,7 @@ from podium.api.storage import (
     VolumeAttachment,
 )
 from podium.planner.plugins import PLUGINS
+from podium.planner.plugins.devices.plugin import DevicesPlugin
 from podium.planner.plugins.volumes.needs import VolumeNeeds
 from podium.planner.shapes import Shape
 from podium.planner.snapshot import Snapshot
@@ -28,6 +29,11 @@ NS = "team-a"
 def volume_needs(shape: Shape) -> VolumeNeeds:
     """Return what a shape of such a snapshot needs of volumes."""
     return next(need for need in shape.needs if isinstance(need, VolumeNeeds))
+
+
+def device_plugin(snapshot: Snapshot) -> DevicesPlugin:
+    """Return the plugin for devices of a snapshot."""
+    return snapshot.plugin(DevicesPlugin)
 
 
 def empty_snapshot(minor: int = LATEST, **settings: Any) -> Snapshot:

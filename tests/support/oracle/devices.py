@@ -15,10 +15,9 @@ from tests.support.preemption.scene import SECONDS, group, of, planned, victims
 from kubecel import compile_selector
 from podium.api.devices import Device, DeviceClass, ResourceClaim, ResourceSlice
 from podium.planner.deadline import NEVER
-from podium.planner.devices.allocator import Allocator
-from podium.planner.devices.errors import AllocationError
-from podium.planner.devices.gates import default_gates
-from podium.planner.devices.usage import DeviceUsage
+from podium.planner.plugins.devices.allocator import Allocator
+from podium.planner.plugins.devices.gates import AllocationError, default_gates
+from podium.planner.plugins.devices.usage import DeviceUsage
 from podium.planner.preemption.outcome import Outcome
 
 MINOR = 37

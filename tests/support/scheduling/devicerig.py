@@ -10,14 +10,20 @@ from typing import Any
 
 import msgspec
 from tests.support.devices.scene import held_by, uid_of
+from tests.support.filters.builders import device_plugin
 from tests.support.preemption.clusters import NS
 from tests.support.scheduling.rig import ClaimWorld
 
 from podium.api.claims import ExtendedResourceRequest, ExtendedResourceStatus
 from podium.api.devices import ResourceClaim, ResourceClaimStatus
 from podium.api.schedulable import Schedulable
-from podium.planner.devices.extended import ExtendedClaim
-from podium.planner.devices.plannedclaims import ReservedClaim, StaleClaim, memory_key, owner_of
+from podium.planner.plugins.devices.claims import (
+    ExtendedClaim,
+    ReservedClaim,
+    StaleClaim,
+    memory_key,
+    owner_of,
+)
 from podium.schedulerplugin.live import claimwrites
 from podium.schedulerplugin.live.writes import ChangedError, GoneError
 from podium.schedulerplugin.scheduling.effects import BindClaims, ReleaseClaims
@@ -63,7 +69,7 @@ class DeviceWorld(ClaimWorld):
 
         A claim in memory has the name of its pod.
         """
-        devices, pods = self.scheduler.engine.snapshot.devices, self.state.pods
+        devices, pods = device_plugin(self.scheduler.engine.snapshot).known, self.state.pods
         known = [name for namespace, name in devices.claims if devices.assumed((namespace, name)) is not None]
         made = [name for _, name in pods if devices.assumed(memory_key(NS, name, uid_of(name))) is not None]
         return [*known, *made]
@@ -72,7 +78,7 @@ class DeviceWorld(ClaimWorld):
         """Compare all claims: no two have one device, and each pod that runs uses its claims."""
         devices = Counter(device for held in self.held_devices().values() for device in held)
         assert all(times == 1 for times in devices.values()), devices
-        index = self.scheduler.engine.snapshot.devices
+        index = device_plugin(self.scheduler.engine.snapshot).known
         for name in self.bound():
             row = self.scheduler.engine.snapshot.pod_row[NS, name]
             if index.uses(row):

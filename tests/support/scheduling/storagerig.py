@@ -20,7 +20,7 @@ from podium.api.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
 )
-from podium.planner.devices.plannedclaims import ReservedClaim, StaleClaim
+from podium.planner.plugins.devices.claims import ReservedClaim, StaleClaim
 from podium.planner.plugins.volumes.ledger import BoundVolume, ClaimPlan, ProvisionedVolume
 from podium.planner.plugins.volumes.plugin import VolumesPlugin
 from podium.schedulerplugin.scheduling.effects import BindClaims, ReleaseClaims, ReportPending

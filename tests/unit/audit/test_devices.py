@@ -23,7 +23,9 @@ from podium.api.reads import Kind
 from podium.audit.publisheddevices import PublishedDevices
 from podium.cluster.state import ClusterState, Readable
 from podium.planner.deadline import NEVER
-from podium.planner.devices import AllocationError, Allocator, DeviceUsage, default_gates
+from podium.planner.plugins.devices.allocator import Allocator
+from podium.planner.plugins.devices.gates import AllocationError, default_gates
+from podium.planner.plugins.devices.usage import DeviceUsage
 
 RULES = ("claim-unsatisfiable", "device-class-missing", "device-selector-unmatched")
 DEVICE_KINDS = (Kind.RESOURCE_CLAIM, Kind.DEVICE_CLASS, Kind.RESOURCE_SLICE)

@@ -4,24 +4,52 @@ import re
 from pathlib import Path
 
 import numpy as np
-from tests.support.filters.builders import node, pod
+import pytest
+from tests.support.filters.builders import NS, node, pod
+from tests.support.preemption.clusters import NOW
+from tests.support.preemption.scene import engine_of
 
 from podium.planner import plugins
 from podium.planner.filters.chain import Chain
+from podium.planner.plugins import PLUGINS
+from podium.planner.preemption import planningstate
+from podium.planner.preemption.outcome import Outcome
 from podium.planner.snapshot import Snapshot
 
 PLANNER = Path(plugins.__file__).parents[1]
 # The modules outside the folder that import it: the registry.
 IMPORTERS = {"plugins/__init__.py"}
+# The modules outside the folder that name devices: the registry, and the plan as a document.
+NAMING_DEVICES = {"plugins/__init__.py", "preemption/outcome.py"}
 
 
-def test_modules_outside_the_folder_of_volumes_do_not_import_it() -> None:
-    importers = {
-        str(module.relative_to(PLANNER))
-        for module in PLANNER.rglob("*.py")
-        if re.search(r"^from podium\.planner\.plugins\.volumes", module.read_text("utf-8"), re.MULTILINE)
+def _modules(folder: str, pattern: str) -> set[str]:
+    """Return the modules outside the folder of a plugin that contain a pattern."""
+    paths = {str(module.relative_to(PLANNER)): module for module in PLANNER.rglob("*.py")}
+    return {
+        name
+        for name, module in paths.items()
+        if not name.startswith(f"plugins/{folder}/")
+        and re.search(pattern, module.read_text("utf-8"), re.MULTILINE | re.IGNORECASE)
     }
-    assert {name for name in importers if not name.startswith("plugins/volumes/")} == IMPORTERS
+
+
+@pytest.mark.parametrize("folder", ["volumes", "devices"])
+def test_modules_outside_the_folder_of_a_plugin_do_not_import_it(folder: str) -> None:
+    assert _modules(folder, rf"^\s*from podium\.planner\.plugins\.{folder}") == IMPORTERS
+
+
+def test_few_modules_outside_the_folder_of_devices_name_them() -> None:
+    assert _modules("devices", "device") == NAMING_DEVICES
+
+
+@pytest.mark.parametrize("left_out", PLUGINS)
+def test_an_engine_without_a_plugin_plans(left_out: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = tuple(plugin for plugin in PLUGINS if plugin is not left_out)
+    monkeypatch.setattr(planningstate, "PLUGINS", kept)
+    engine = engine_of(node("n", {"cpu": "1", "pods": 10}), pod("p", {"cpu": "1"}), pod("q", {"cpu": "2"}))
+    outcomes = [engine.plan((NS, name), NOW).outcome for name in ("p", "q")]
+    assert outcomes == [Outcome.FITS, Outcome.DOES_NOT_FIT]
 
 
 def test_a_snapshot_without_plugins_places_pods() -> None:

@@ -43,10 +43,13 @@ from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Child, ClusterReader, Name, Target, group_of, name_of
 from podium.groups.messages import not_counting
-from podium.planner.devices.gates import default_gates
-from podium.planner.devices.needs import class_refusal
-from podium.planner.devices.plannedclaims import claim_key, node_of
-from podium.planner.devices.shortage import (
+from podium.planner.engine import Engine
+from podium.planner.plugins.devices.claims import claim_key, node_of
+from podium.planner.plugins.devices.filter import UNAVAILABLE
+from podium.planner.plugins.devices.gates import default_gates
+from podium.planner.plugins.devices.needs import class_refusal
+from podium.planner.plugins.devices.plugin import DevicesPlugin
+from podium.planner.plugins.devices.shortage import (
     DeviceExaminer,
     DeviceNode,
     DeviceShortage,
@@ -54,8 +57,6 @@ from podium.planner.devices.shortage import (
     RequestShortage,
     explain_shortage,
 )
-from podium.planner.engine import Engine
-from podium.planner.filters.devices import UNAVAILABLE
 from podium.planner.preemption.target import Blocker, PlacementTarget, Unplaceable
 from podium.planner.shapes import Shape
 from podium.text import count, some
@@ -349,12 +350,13 @@ def lacking_devices(engine: Engine, target: Target) -> PodShortage | None:
     placement = engine.placement_target(target)
     if not isinstance(placement, PlacementTarget):
         return None
-    snapshot, known = engine.snapshot, engine.snapshot.devices
+    snapshot, devices = engine.snapshot, engine.snapshot.plugin(DevicesPlugin)
+    known = devices.known
     with engine.placing(placement) as placed:
         first = {snapshot.shape.item(row): row for row in reversed(placement.rows) if row not in placed}
         for row in sorted(first.values(), key=placement.rows.index)[:_SHAPES]:
             shape = snapshot.shape_at(row)
-            if not engine.placer.chain.devices.concerns(shape):
+            if not devices.filter.concerns(shape):
                 continue
             claims = [claim for claim in known.unallocated(row) if known.assumed(claim_key(claim)) is None]
             gates = default_gates(snapshot.minor)
@@ -413,7 +415,8 @@ def request_devices(short: PodShortage) -> tuple[RequestDevices, ...]:
 def _device_nodes(engine: Engine, shape: Shape) -> list[DeviceNode]:
     """Return the nodes, with the first reason against each for a pod of a shape that is not its devices."""
     chain, snapshot = engine.placer.chain, engine.snapshot
-    by_devices = chain.devices.short(shape).keys() - {UNAVAILABLE}
+    devices = snapshot.plugin(DevicesPlugin).filter
+    by_devices = devices.refused_by_reason(shape, snapshot.alive).keys() - {UNAVAILABLE}
     refused: dict[int, str] = {}
     for reason, rows in chain.refused_rows(shape, chain.nodes):
         if reason not in by_devices:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from podium.answers.whatifreport import Basis
-from podium.api.podrequests import is_device
+from podium.api.podrequests import is_accelerator
 from podium.cli.render.data import as_builtins, document
 from podium.cli.render.html import section, table, text, whole
 from podium.cli.render.text import Layout
@@ -159,7 +159,7 @@ def _room_words(domain: DomainMoves) -> str:
     """Return the room of a domain once the moves are made; empty for a domain that is not freed."""
     if domain.outcome is not Freeing.MOVABLE:
         return ""
-    names = sorted(domain.frees, key=lambda name: (not is_device(name), name))
+    names = sorted(domain.frees, key=lambda name: (not is_accelerator(name), name))
     return ", ".join(f"{amount(name, domain.frees[name])} {name}" for name in names)
 
 

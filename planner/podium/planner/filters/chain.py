@@ -21,7 +21,6 @@ from podium.api.selectors import NodeRequirement, Requirement
 from podium.planner.arrays import Bools, Rows
 from podium.planner.deadline import NEVER, Deadline
 from podium.planner.filters.counters import SelectorCounters
-from podium.planner.filters.devices import DevicesFilter
 from podium.planner.filters.exclusive import HostPortsFilter
 from podium.planner.filters.nodes import (
     DeclaredFeaturesFilter,
@@ -82,9 +81,9 @@ class Chain:
     ) -> None:
         """`reserved` is the label of the only nodes that may be used, if it is set (see Settings).
 
-        By `own_rules` the attachments and the devices of a pod go with it (see `attachlimits` and `devices`),
-        and the delayed claims of a gang are decided together (see `volumebinding`). kube-scheduler does none
-        of these. `empty_selector` says that spread constraints with an empty selector count all pods.
+        By `own_rules` what a pod holds goes with it, and the delayed claims of a gang are decided together.
+        kube-scheduler does neither. `empty_selector` says that spread constraints with an empty selector
+        count all pods.
         """
         self.snapshot = snapshot
         self.namespaces = namespaces
@@ -98,7 +97,9 @@ class Chain:
         self.asked = asked = SelectorCounters(snapshot)
         self.nominated = NominatedPods(snapshot)
         self.resources = ResourcesFilter(snapshot)
-        self.devices = DevicesFilter(snapshot, freed_by_pods=own_rules)
+        by_plugins: dict[bool, list[NodeFilter]] = {False: [], True: []}
+        for plugin in snapshot.plugins:
+            by_plugins[plugin.LATE] += plugin.filters(own_rules=own_rules)
         self.spread_counters = SpreadCounters(
             asked, self.node_affinity, self.taints, empty_selector=empty_selector
         )
@@ -110,21 +111,22 @@ class Chain:
             *nodes,
             HostPortsFilter(snapshot),
             self.resources,
-            *(part for plugin in snapshot.plugins for part in plugin.filters(own_rules=own_rules)),
+            *by_plugins[False],
             self.spread,
             TopologyLabelsFilter(snapshot),
             self.pod_affinity,
             PodAntiAffinityFilter(asked, namespaces),
             self._existing,
-            self.devices,
+            *by_plugins[True],
             DeclaredFeaturesFilter(snapshot),
         )
         self._static = tuple(part for node_filter in self._filters for part in node_filter.static)
-        self._dynamic = tuple(
+        # The filters that other pods concern.
+        self.dynamic = tuple(
             node_filter for node_filter in self._filters if node_filter not in node_filter.static
         )
         self._changing = tuple(
-            node_filter for node_filter in self._dynamic if node_filter.revision is not None
+            node_filter for node_filter in self.dynamic if node_filter.revision is not None
         )
         self._masks = NodeCache[Bools](snapshot)
         self._names = NodeCache[Rows](snapshot)
@@ -133,18 +135,6 @@ class Chain:
         self._version: tuple[int | None, ...] = ()
         # The only node rows that may be used; None for all.
         self._within: Bools | None = None
-
-    def counting(self) -> tuple[NodeFilter, ...]:
-        """Return the filters whose answers pods that come back may change (see NodeFilter.COUNTS)."""
-        return tuple(node_filter for node_filter in self._dynamic if node_filter.COUNTS)
-
-    def awaiting(self) -> tuple[NodeFilter, ...]:
-        """Return the filters for which pods that are gone may hold something still."""
-        return tuple(node_filter for node_filter in self._dynamic if node_filter.AWAITS)
-
-    def scoring(self, shape: Shape) -> tuple[NodeFilter, ...]:
-        """Return the filters that score nodes for a shape."""
-        return tuple(node_filter for node_filter in self._dynamic if node_filter.prefers(shape))
 
     @property
     def counters(self) -> tuple[PodCounters, ...]:
@@ -226,7 +216,7 @@ class Chain:
     def static(self, shape: Shape) -> Bools:
         """Return the node rows that may take a pod of a shape once other pods are gone."""
         suiting = self._filters_for(shape).static.copy()
-        for node_filter in self._dynamic:
+        for node_filter in self.dynamic:
             possible = node_filter.possible(shape)
             if possible is not None:
                 suiting &= possible
@@ -235,7 +225,7 @@ class Chain:
     def suits_node(self, shape: Shape, row: int) -> bool:
         """Return whether one node row is in `static`."""
         suits: bool = self._filters_for(shape).static.item(row)
-        return suits and all(node_filter.possible_at(shape, row) for node_filter in self._dynamic)
+        return suits and all(node_filter.possible_at(shape, row) for node_filter in self.dynamic)
 
     def regardless_of(
         self, shape: Shape, others: Sequence[Shape], deadline: Deadline = NEVER
@@ -269,7 +259,7 @@ class Chain:
             if len(there):
                 (temporary if suiting[there].any() else permanent).append((reason, len(there), names))
         number = int(self.nodes.sum())
-        remarks = (node_filter.remark(shape) for node_filter in self._dynamic)
+        remarks = (node_filter.remark(shape) for node_filter in self.dynamic)
         reasons = *sorted(permanent, key=counted_reason), *sorted(temporary, key=counted_reason)
         return Refusals(number, reasons, shape, pod_refusal(shape), " ".join(filter(None, remarks)))
 
@@ -296,7 +286,7 @@ class Chain:
             if (left & ~mask).any() or not (nodes & mask).any():
                 (kept_out if node_filter.KEEPS_OUT else required).append(node_filter.unmet(shape, nodes))
             left &= mask
-        required += (node_filter.unmet(shape, left) for node_filter in self._dynamic)
+        required += (node_filter.unmet(shape, left) for node_filter in self.dynamic)
         if left.any():
             left &= self.static(shape)
         first, aside = (list(filter(None, texts)) for texts in (required, kept_out))
@@ -348,7 +338,7 @@ class Chain:
         filters = self._filters_for(shape)
         if filters.neighbours is None:
             filters.neighbours = tuple(
-                node_filter for node_filter in self._dynamic if node_filter.concerns(shape)
+                node_filter for node_filter in self.dynamic if node_filter.concerns(shape)
             )
         return filters.neighbours
 
@@ -363,6 +353,5 @@ def node_constraints(shape: Shape) -> tuple[object, ...]:
     """Return the part of a shape that decides which nodes suit it, apart from other pods."""
     labels = tuple(constraint.topology_key for constraint in shape.spread)
     affinity = (shape.selector, shape.node_required)
-    devices = tuple(need.nodes for need in shape.devices if not need.requests)
-    claims = (bool(shape.refused), devices, *(need.node_constraints for need in shape.needs))
+    claims = (bool(shape.refused), *(need.node_constraints for need in shape.needs))
     return shape.node_name, shape.tolerations, affinity, claims, shape.features, labels

@@ -1,6 +1,7 @@
 """The plugins of the planner, each a folder with everything of one capability."""
 
+from podium.planner.plugins.devices.plugin import DevicesPlugin
 from podium.planner.plugins.volumes.plugin import VolumesPlugin
 from podium.planner.snapshot import PluginFactory
 
-PLUGINS: tuple[PluginFactory, ...] = (VolumesPlugin,)
+PLUGINS: tuple[PluginFactory, ...] = (VolumesPlugin, DevicesPlugin)

@@ -165,7 +165,7 @@ class Chooser:
         order = self._placer.chain.by_name()
         rows = order[left[order]]
         rows = rows[np.lexsort((bound[rows], violations[rows]))]
-        if self.planner.dry_run.needs_devices and len(rows) > _MAX_SEARCHED:
+        if self.planner.dry_run.searches and len(rows) > _MAX_SEARCHED:
             rows = rows[self._promising(rows, bound, violations)]
         for row in rows.tolist():
             self._deadline.enforce()
@@ -177,7 +177,7 @@ class Chooser:
     def _promising(self, rows: Rows, bound: Int64s, violations: Int64s) -> Rows:
         """Return the positions of the nodes (ordered by bound) whose first plans are among the best.
 
-        A search for devices places the preemptor many times, so not every node is searched.
+        The search of a filter places the preemptor many times, so not every node is searched.
         """
         costs: list[tuple[Score, int]] = []
         least: Score | None = None

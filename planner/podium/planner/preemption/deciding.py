@@ -24,7 +24,6 @@ import numpy as np
 
 from podium.planner.arrays import Rows
 from podium.planner.deadline import Deadline
-from podium.planner.filters.devices import IN_USE, UNALLOCATABLE
 from podium.planner.filters.refusals import Refusals
 from podium.planner.overlay import REMOVED
 from podium.planner.preemption.choice import Chooser, Chosen
@@ -51,7 +50,6 @@ from podium.planner.settings import Budgets
 # kube-scheduler's words.
 TERMINATING_ON_NODE = "not eligible due to a terminating pod on the nominated node."
 
-_NO_DEVICES_FREED = "preempts nothing for devices (kubernetes/enhancements#5690)"
 # The most different pods of a target that are checked for one that suits no node.
 _MOST_SHAPES = 16
 
@@ -247,9 +245,9 @@ class Decider:
 
     def _awaits(self, search: DomainSearch) -> str:
         """Return what the pods wait for if they fit once pods that are gone hold nothing, else empty."""
-        snapshot = self._snapshot
-        for node_filter in self._placer.chain.awaiting():
-            if any(node_filter.concerns(snapshot.shape_at(row)) for row in search.target.rows):
+        shapes = list(map(self._snapshot.shape_at, search.target.rows))
+        for node_filter in self._placer.chain.dynamic:
+            if node_filter.AWAITS and any(map(node_filter.concerns, shapes)):
                 with node_filter.once_released() as some:
                     if some and self._targets.place_nominated(search, {}) is not None:
                         return node_filter.AWAITS
@@ -388,7 +386,7 @@ class Decider:
             else self._explained(search, obstacles.refusals),
             victims=bool(chooser.planner.potential.any()),
             lower=bool((units.priority[units.is_lead] < target.priority).any()),
-            device_rule=self._device_rule(obstacles.refusals),
+            freeing_rule=self._freeing_rule(obstacles.refusals),
             unknown_trees=bool(len(units.in_unknown_trees(target.priority))),
             refused=len(units.refused_below(target.priority)),
         )
@@ -413,13 +411,17 @@ class Decider:
                 return chain.refusals(shape)._replace(unmet=shape_unmet)
         return refusals._replace(unmet=unmet)
 
-    def _device_rule(self, refusals: Refusals) -> str:
-        """Return the rule of a kube-scheduler that evicts no pod for the devices of refusing nodes."""
-        by_devices = (text in reason for reason, _, _ in refusals.reasons for text in (UNALLOCATABLE, IN_USE))
-        if self._semantics is Semantics.KEP or not any(by_devices):
+    def _freeing_rule(self, refusals: Refusals) -> str:
+        """Return the rule of a kube-scheduler that evicts no pod for what refuses nodes; empty if it does."""
+        reasons = [reason for reason, _, _ in refusals.reasons]
+        rules = (
+            item for node_filter in self._placer.chain.dynamic for item in node_filter.NEVER_FREED.items()
+        )
+        rule = next((rule for text, rule in rules if any(text in reason for reason in reasons)), "")
+        if self._semantics is Semantics.KEP or not rule:
             return ""
         release = "" if self._semantics is Semantics.PODS else f" {self._semantics}"
-        return f"kube-scheduler{release} {_NO_DEVICES_FREED}"
+        return f"kube-scheduler{release} {rule}"
 
     def _obstacles(self, chooser: Chooser, search: DomainSearch) -> Obstacles:
         """Return what refuses the preemptor even without all potential victims."""

@@ -57,8 +57,8 @@ class Elsewhere(NamedTuple):
 class Obstacles(NamedTuple):
     """The refusals of each node without the units that may be preempted for it.
 
-    `victims` says whether there are such units, and `lower` whether a unit has a lower priority. If devices
-    refuse a node, `device_rule` is the rule of a kube-scheduler that preempts nothing for devices.
+    `victims` says whether there are such units, and `lower` whether a unit has a lower priority.
+    `freeing_rule` is the rule of a kube-scheduler that preempts nothing for what refuses a node.
     `unknown_trees` says that units of lower priority are protected, as their composite groups are unknown.
     `refused` is the number of pods of lower priority that the API server does not let go.
     """
@@ -67,7 +67,7 @@ class Obstacles(NamedTuple):
     elsewhere: Elsewhere | None = None
     victims: bool = False
     lower: bool = False
-    device_rule: str = ""
+    freeing_rule: str = ""
     unknown_trees: bool = False
     refused: int = 0
 
@@ -76,8 +76,8 @@ class Obstacles(NamedTuple):
         """Why preemption does not help, as the beginning of a sentence; empty if no node could be freed."""
         if self.refusals.unmet.everywhere:
             return ""
-        if self.device_rule:
-            return self.device_rule
+        if self.freeing_rule:
+            return self.freeing_rule
         if not self.victims:
             return _PROTECTED if self.lower else _NOTHING_LOWER
         return f"{_EVEN_SO}{'' if self.elsewhere is None else ' on the same node'}"
@@ -111,8 +111,8 @@ class Obstacles(NamedTuple):
         """The part of a condition on preemption, in kube-scheduler's words where it has some."""
         if self.refusals.unmet.everywhere:
             why = _NOT_HELPFUL
-        elif self.device_rule:
-            why = f"{self.device_rule}."
+        elif self.freeing_rule:
+            why = f"{self.freeing_rule}."
         else:
             why = f"{self.why}: {self.sentence}" if self.victims else _NO_VICTIMS
         return f"preemption: {why} {self.remarks}".rstrip()

@@ -22,7 +22,7 @@ import numpy as np
 
 from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey, key_of
-from podium.api.podrequests import is_device
+from podium.api.podrequests import is_accelerator
 from podium.api.times import LAST_SECOND, written_at
 from podium.cluster.reader import Name, name_of
 from podium.errors import PodiumUsageError
@@ -32,10 +32,10 @@ from podium.planner.arrays import Bools, Int64s, Rows
 from podium.planner.deadline import NEVER
 from podium.planner.filters.refusals import Refusals
 from podium.planner.preemption.capacity import place_packed
-from podium.planner.preemption.deviceplacement import NodeSearch
 from podium.planner.preemption.grouptarget import evicted_members
 from podium.planner.preemption.harm import Harm, harm, plan_harm, work_lost
 from podium.planner.preemption.outcome import PlanHarm, full_name
+from podium.planner.preemption.placementorders import NodeSearch
 from podium.planner.preemption.planningstate import PlanningState
 from podium.planner.preemption.protection import is_mirror, of_daemon_set
 from podium.planner.preemption.targetplacement import TargetPlacer
@@ -162,9 +162,9 @@ class DomainContent(NamedTuple):
     @property
     def order(self) -> tuple[Harm, int, int, int, str]:
         """The order of domains: the least harm, then the most room, then the name."""
-        devices = sum(amount for name, amount in self.frees.items() if is_device(name))
+        accelerators = sum(amount for name, amount in self.frees.items() if is_accelerator(name))
         cpu, memory = (self.frees.get(name, 0) for name in SCORED_RESOURCES)
-        return self.harm, -devices, -cpu, -memory, self.name
+        return self.harm, -accelerators, -cpu, -memory, self.name
 
 
 def contents(engine: PlanningState, units: Units, topology: Topology, now: int) -> Iterator[DomainContent]:
@@ -203,7 +203,7 @@ class _ContentReader:
         self._free = {
             name: topology.sums(_free(snapshot, name, nodes), nodes)
             for name in sorted(snapshot.resource)
-            if name in SCORED_RESOURCES or is_device(name)
+            if name in SCORED_RESOURCES or is_accelerator(name)
         }
 
     def content(self, number: int, name: str) -> DomainContent:
@@ -298,7 +298,7 @@ class _ContentReader:
 
 
 def _free(snapshot: Snapshot, name: str, nodes: Rows) -> Int64s:
-    """Return what is free of a resource on some nodes, not counting devices that a class provides."""
+    """Return what is free of a resource on some nodes, not counting what a plugin provides."""
     at, backed = snapshot.resource[name], snapshot.backed(name)
     free: Int64s = (snapshot.allocatable[at] - snapshot.used[at])[nodes]
     return free if backed is None else np.where(backed[nodes], 0, free)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from podium.api.groups import PodGroup
-from podium.api.podrequests import is_device
+from podium.api.podrequests import is_accelerator
 from podium.cluster.reader import Child
 from podium.groups.topology import preferred_topology, spread_topology
 from podium.planner.arrays import Floats, Int64s, Rows
@@ -231,7 +231,7 @@ class DomainLevel:
         snapshot, asked = self._snapshot, dict.fromkeys(SCORED_RESOURCES, 0)
         for row in self.target.rows:
             for name, amount in snapshot.shape_at(row).requests:
-                if name in asked or is_device(name):
+                if name in asked or is_accelerator(name):
                     asked[name] = asked.get(name, 0) + amount
         rows = np.flatnonzero(topology.of >= 0)
         parts = np.zeros(topology.size, np.float64)

@@ -42,7 +42,7 @@ _UNLIMITED = 2**100
 class DryRun:
     """A preemptor and the units around it; `plain` if nothing but resources can refuse its pods.
 
-    `needs_devices` says that one of its pods has claims for which devices must be found.
+    `searches` says that a filter searches for what suits one of its pods.
     `has_pod_affinity` says that one of its pods has required affinity to other pods. `monotone` says that
     more room can only help, which is so if all its pods have the same requests.
     """
@@ -64,7 +64,8 @@ class DryRun:
         self.shapes = [snapshot.shape_at(row) for row in preemptor.rows]
         distinct = {id(shape): shape for shape in self.shapes}.values()
         self.plain = all(placer.chain.resources_only(shape) for shape in distinct)
-        self.needs_devices = any(map(placer.chain.devices.concerns, distinct))
+        searching = [node_filter for node_filter in placer.chain.dynamic if node_filter.SEARCHES]
+        self.searches = any(search.concerns(shape) for search in searching for shape in distinct)
         self.has_pod_affinity = any(shape.pod_affinity for shape in distinct)
         alike = len({asked(placer.chain, shape) for shape in distinct}) == 1
         self.monotone = self.plain and alike and preemptor.tree is None

@@ -23,15 +23,11 @@ from podium.audit.trees import unknown_tree_findings
 from podium.cluster.reader import name_of
 from podium.groups.topology import preferred_topology
 from podium.planner.arrays import Bools, Rows
-from podium.planner.devices.needs import IN_MEMORY
-from podium.planner.devices.plannedclaims import AssumedClaim
 from podium.planner.preemption.decision import Decision, Elsewhere
 from podium.planner.preemption.domain import UnitResult
 from podium.planner.preemption.domainsearch import RandomChoice
 from podium.planner.preemption.harm import plan_harm
 from podium.planner.preemption.outcome import (
-    ClaimDevicesPlan,
-    DevicePlan,
     NodeReason,
     ObjectNamer,
     Outcome,
@@ -308,17 +304,16 @@ class Explainer:
         for row, node in self._placed_by_name():
             namespace, name = self._names(row)
             where = {"pod": f"{namespace}/{name}", "node": self._snapshot.node_name(node)}
-            yield msgspec.convert({**where, **claimed.get(row, {})}, Placed)
+            yield msgspec.convert({**where, **claimed.get(row, {})}, Placed, from_attributes=True)
 
     def _claimed(self) -> dict[int, dict[str, Any]]:
         """Return what each pod that is placed gets on its node, by row and by field of Placed."""
-        snapshot, devices = self._snapshot, self._engine.placer.chain.devices
+        snapshot = self._snapshot
         claimed: dict[int, dict[str, Any]] = {}
         placed = {
             row: node
             for row, node in self._decision.placed.items()
-            if devices.concerns(shape := snapshot.shape_at(row))
-            or any(plugin.binds(shape) for plugin in snapshot.plugins)
+            if any(plugin.binds(row) for plugin in snapshot.plugins)
         }
         chosen = self._decision.chosen
         with snapshot.trial():
@@ -326,7 +321,7 @@ class Explainer:
                 snapshot.remove_many(self._units.all_members(chosen.plan.victims))
             for row, node in placed.items():
                 snapshot.assume(row, node)
-                fields = claimed[row] = {"claims": tuple(map(claim_devices, devices.plan(row) or ()))}
+                fields = claimed[row] = dict[str, Any]()
                 for plugin in snapshot.plugins:
                     fields.update(plugin.explain(row))
         return claimed
@@ -484,10 +479,3 @@ class Explainer:
 
     def _pod_name(self, row: int) -> str:
         return self._namer("Pod", *self._names(row))
-
-
-def claim_devices(assumed: AssumedClaim) -> ClaimDevicesPlan:
-    """Return the devices that a claim would get."""
-    results = assumed.allocation.devices.results or ()
-    devices = (DevicePlan(result.request, result.driver, result.pool, result.device) for result in results)
-    return ClaimDevicesPlan(IN_MEMORY if assumed.extended else assumed.claim[1], tuple(devices))

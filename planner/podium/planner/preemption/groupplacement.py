@@ -18,8 +18,8 @@ from podium.planner.deadline import Deadline
 from podium.planner.filters.refusals import Refusals
 from podium.planner.placement import Placer
 from podium.planner.preemption.capacity import kinds_of, place_packed, slots
-from podium.planner.preemption.deviceplacement import device_attempts
 from podium.planner.preemption.domainsearch import DomainSearch, Located, RandomChoice
+from podium.planner.preemption.placementorders import ordered_attempts
 from podium.planner.preemption.target import PlacementTarget, PodSlice, PodSlices, PreemptorPods
 from podium.planner.preemption.topology import Topology
 from podium.planner.semantics import Semantics
@@ -198,7 +198,7 @@ def attempts(
     yield partial(placer.place_many, rows, enough=enough, nominated=preemptor.nominated, deadline=deadline)
     if spec:
         yield partial(place_packed, placer.chain, rows, needed, deadline)
-        yield from device_attempts(placer, rows, needed, deadline)
+        yield from ordered_attempts(placer, rows, needed, deadline)
 
 
 def part_refusals(placer: Placer, row: int, refusals: Refusals) -> Refusals:

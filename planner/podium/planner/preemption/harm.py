@@ -7,7 +7,7 @@ order, and less is better:
 2. The highest priority among the victims (the KEP's N). A priority is a promise about order.
 3. For each priority from the highest: the work that is lost, then the pods, then their units. Work is counted
    in accelerator-seconds since the start, or since the checkpoint that the workload declares (`CHECKPOINT`).
-   A device of a claim counts as an accelerator does, and once for all victims that share the claim: for the
+   What a claim holds counts as accelerators do, and once for all victims that share the claim: for the
    highest priority among them, and then for the longest time. Accelerators are scarce, and simulated weeks
    lose the least work with this order. Pods count before units, as in kube-scheduler's own choice of a node.
 4. The start of the victims of the highest priority. A later start is less harm.
@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from podium.api.podrequests import is_device
+from podium.api.podrequests import is_accelerator
 from podium.cluster.reader import Name
 from podium.planner.arrays import Int64s, Rows
 from podium.planner.preemption.outcome import HarmLevel, PlanHarm
@@ -28,7 +28,7 @@ from podium.planner.preemption.units import Units
 from podium.planner.snapshot import Snapshot
 
 # The most accelerators and seconds that count for one pod. Sums over a cluster then fit 64 bits.
-_MOST_DEVICES, _MOST_SECONDS = 2**12, 2**31
+_MOST_HELD, _MOST_SECONDS = 2**12, 2**31
 # Bits of a weight, for each priority: work above pods above units.
 _WORK, _COUNT = 80, 32
 
@@ -109,8 +109,8 @@ def work_lost(units: Units, leads: Rows, now: int, *, with_surplus: bool = False
 
 def work_of_pods(units: Units, rows: Rows, now: int) -> Int64s:
     """Return the accelerator-seconds that each pod loses at least: without claims that pods may share."""
-    held = accelerators(units.snapshot, rows) + units.devices[rows]
-    work: Int64s = np.minimum(held, _MOST_DEVICES) * _seconds_lost(units, rows, now)
+    held = accelerators(units.snapshot, rows) + units.held[rows]
+    work: Int64s = np.minimum(held, _MOST_HELD) * _seconds_lost(units, rows, now)
     return work
 
 
@@ -131,10 +131,10 @@ def _work_on_shared(units: Units, rows: Rows, owners: Int64s, now: int) -> dict[
         sharing.tolist(), owners[at].tolist(), _seconds_lost(units, sharing, now).tolist(), strict=True
     )
     for row, owner, seconds in pods:
-        for held in units.snapshot.devices.held(row):
-            if held.shared:
-                work = held.devices * seconds
-                lost[owner][held.claim] = max(lost[owner].get(held.claim, 0), work)
+        for holding in (holding for holder in units.snapshot.holders for holding in holder.held(row)):
+            if holding.shared:
+                work = holding.amount * seconds
+                lost[owner][holding.claim] = max(lost[owner].get(holding.claim, 0), work)
     return lost
 
 
@@ -142,9 +142,9 @@ def accelerators(snapshot: Snapshot, rows: Rows) -> Int64s:
     """Return how many accelerators (of any resource that a node offers) each pod holds."""
     held = np.zeros(len(rows), np.int64)
     for name, at in snapshot.resource.items():
-        if is_device(name):
-            held += np.minimum(snapshot.requests[at][rows], _MOST_DEVICES)
-    return np.minimum(held, _MOST_DEVICES)
+        if is_accelerator(name):
+            held += np.minimum(snapshot.requests[at][rows], _MOST_HELD)
+    return np.minimum(held, _MOST_HELD)
 
 
 class UnitWeights(NamedTuple):

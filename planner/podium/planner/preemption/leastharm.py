@@ -274,7 +274,7 @@ def least_harm(
     if evicted is None and (only_room or dry_run.monotone):
         return None
     first = _by_leaving(dry_run, domain, ordered, evicted if evicted is not None else ordered[:0])
-    if first is None or not dry_run.needs_devices or not effort or len(first.victims) == 0:
+    if first is None or not dry_run.searches or not effort or len(first.victims) == 0:
         return first
     victims = less_harm(dry_run, budgets, domain, ordered, first.victims, now, effort=effort)
     if victims is None:
@@ -350,12 +350,13 @@ def _placed_without(dry_run: DryRun, domain: Domain, gone: Rows) -> dict[int, in
         return dry_run.place(domain)
 
 
-# Searches for the units whose eviction does the least harm for a preemptor that needs devices.
+# Searches for the units whose eviction does the least harm for a preemptor for which filters search.
 #
-# Room is a sum over units. Devices are not: a claim is free once all of its holders are gone, and selectors,
-# constraints and counters decide which devices suit the preemptor together. So each set of victims is checked
-# by a placement. That takes as long as hundreds of sums. A first plan is made without a search (`leastharm`),
-# and the search exchanges its victims for units that would do less harm. Their number is bounded.
+# Room is a sum over units. What claims hold is not: a claim is free once all of its holders are gone, and
+# selectors, constraints and counters decide what suits the preemptor together. So each set of victims is
+# checked by a placement. That takes as long as hundreds of sums. A first plan is made without a search
+# (`leastharm`), and the search exchanges its victims for units that would do less harm. Their number is
+# bounded.
 
 
 # A placement of one pod takes as long as this many moves of a pod.
@@ -440,7 +441,7 @@ def less_harm(  # noqa: PLR0917 - those of `leastharm.least_harm`, and the victi
             [position[extra] for extra in units.with_surplus(pool[at : at + 1]).tolist() if extra != lead],
             weighed.shared[at],
         )
-        for (lead, at), useful in zip(position.items(), _devices(dry_run, pool).tolist(), strict=True)
+        for (lead, at), useful in zip(position.items(), _held(dry_run, pool).tolist(), strict=True)
     ]
     with dry_run.trial():
         dry_run.remove(pool)
@@ -451,16 +452,16 @@ def less_harm(  # noqa: PLR0917 - those of `leastharm.least_harm`, and the victi
 
 
 def _pool(dry_run: DryRun, ordered: Rows, victims: Rows, now: int) -> Rows:
-    """Return the victims, and the units that would do the least harm for their devices."""
+    """Return the victims, and the units that would do the least harm for what they hold."""
     units = dry_run.units
     others = ordered[~np.isin(ordered, victims)]
     others = others[units.priority[others] <= units.priority[victims].max(initial=0)]
     if len(others) > _OTHERS:
         price = np.array(
             [
-                float(weight) / (0.1 + devices)
-                for weight, devices in zip(
-                    weights(units, others, now).of_units, _devices(dry_run, others).tolist(), strict=True
+                float(weight) / (0.1 + amount)
+                for weight, amount in zip(
+                    weights(units, others, now).of_units, _held(dry_run, others).tolist(), strict=True
                 )
             ]
         )
@@ -468,14 +469,15 @@ def _pool(dry_run: DryRun, ordered: Rows, victims: Rows, now: int) -> Rows:
     return np.concatenate([victims, others])
 
 
-def _devices(dry_run: DryRun, leads: Rows) -> Floats:
-    """Return how many devices each unit holds."""
+def _held(dry_run: DryRun, leads: Rows) -> Floats:
+    """Return how many accelerators the claims of each unit hold."""
     units, held = dry_run.units, np.zeros(len(leads))
     for at, lead in enumerate(leads.tolist()):
         claims = {
-            holding.claim: holding.devices
+            holding.claim: holding.amount
             for row in units.members(lead).tolist()
-            for holding in dry_run.snapshot.devices.held(row)
+            for holder in dry_run.snapshot.holders
+            for holding in holder.held(row)
         }
         held[at] = sum(claims.values())
     return held

@@ -1,4 +1,4 @@
-"""Effects of a unit that is given back on pods of the preemptor: ports, disks, devices, affinity, spread.
+"""Effects of a unit that is given back on pods of the preemptor: ports, disks, claims, affinity, spread.
 
 Placing all members again for each unit would cost a gang's size times the cluster's. Nearly every unit
 concerns no member. For most others the answer is known at once. A unit is refused if it has a pod in a domain
@@ -54,7 +54,7 @@ class Neighbours:
         self._hosts = np.zeros(len(snapshot.alive), np.bool_)
         self._hosts[list(placed.values())] = True
         members = self._shapes.values()
-        rivals = (node_filter.rivals(members) for node_filter in chain.counting())
+        rivals = (node_filter.rivals(members) for node_filter in chain.dynamic if node_filter.COUNTS)
         self._rivals = [rival for rival in rivals if rival is not None]
         self._version = chain.asked.version
         self._affinity_terms = {
@@ -172,7 +172,7 @@ class Neighbours:
         """Place the members where they were, as far as other pods decide how; return whether all fit."""
         snapshot = self._snapshot
         chain = self._chain
-        filters = chain.counting()
+        filters = [node_filter for node_filter in chain.dynamic if node_filter.COUNTS]
         with snapshot.trial():
             for row, node in self._placed.items():
                 self._deadline.enforce()

@@ -12,7 +12,6 @@ from itertools import islice
 import numpy as np
 
 from podium.api.core import Namespace, PodDisruptionBudget, PriorityClass
-from podium.api.devices import ResourceClaim
 from podium.api.groups import CompositeGroup, PodGroup
 from podium.api.membership import GroupKey, key_of, membership, parent_key
 from podium.api.minors import group_minor
@@ -24,7 +23,6 @@ from podium.groups.topology import spread_topology
 from podium.groups.trees import leaves, root_key
 from podium.planner.arrays import Int32s, Int64s, Rows, grown
 from podium.planner.deadline import NEVER, Deadline
-from podium.planner.devices.plannedclaims import claim_key
 from podium.planner.framework import Effect
 from podium.planner.indexes import discard
 from podium.planner.placement import Placer
@@ -218,9 +216,8 @@ class PlanningState:
         nominated_node = stored_nomination if intents is None else intents.nomination
         self._nominated = Nominations(self.snapshot, nominated_node, self.priority_of)
         self._cache = DecisionCache()
-        # The groups and device claims that changed since `catch_up`. Any number of pods may depend on one.
+        # The groups that changed since `catch_up`. Any number of pods may depend on one.
         self._changed_groups: set[GroupKey] = set()
-        self._changed_claims: set[Name] = set()
         self._planning = False
         self.snapshot.observe(self._moved, many=self._moved_many)
         for obj in self._objects():
@@ -256,8 +253,6 @@ class PlanningState:
                     units.mark_all_changed()
             case Namespace():
                 self.placer.reload_namespaces()
-            case ResourceClaim() as claim:
-                self._changed_claims.add(claim_key(claim))
             case _:
                 pass
 
@@ -267,8 +262,7 @@ class PlanningState:
         yield from view.groups.values()
         for plugin in self.snapshot.plugins:
             yield from plugin.objects(view)
-        devices = (view.device_classes, view.resource_slices, view.resource_claims)
-        for index in (*devices, view.nodes, view.pods, view.budgets):
+        for index in (view.nodes, view.pods, view.budgets):
             yield from index.values()
 
     def catch_up(self) -> None:
@@ -277,10 +271,9 @@ class PlanningState:
         Call it before a decision.
         """
         self.snapshot.catch_up()
-        claims, self._changed_claims = self._changed_claims, set()
-        for claim in claims:
-            # The devices that its pods hold.
-            self._touch(self.snapshot.devices.users(claim))
+        changed, self.snapshot.changed_pods = self.snapshot.changed_pods, set()
+        # What they hold may have changed too.
+        self._touch(changed)
         groups, self._changed_groups = self._changed_groups, set()
         below = {key_of(leaf) for key in groups for leaf in leaves(self.view, key)}
         # A group that is gone still has members.
@@ -386,17 +379,16 @@ class PlanningState:
     def _trying(self, deadline: Deadline = NEVER) -> Iterator[None]:
         """Undo at its end the moves in this block; the units are not notified of them.
 
-        The filters of devices raise DecisionTimeoutError after the deadline.
+        Filters may raise DecisionTimeoutError after the deadline.
         """
         self._planning = True
         self.placer.drop_idle()
-        devices = self.placer.chain.devices
-        devices.deadline = deadline
+        self.snapshot.deadline = deadline
         try:
             with self.snapshot.trial():
                 yield
         finally:
-            devices.deadline = NEVER
+            self.snapshot.deadline = NEVER
             self._planning = False
             self.placer.chain.nominated.clear()
 

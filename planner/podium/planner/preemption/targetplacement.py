@@ -7,7 +7,6 @@ from podium.planner.deadline import Deadline
 from podium.planner.filters.refusals import Refusals
 from podium.planner.placement import Placer
 from podium.planner.preemption.capacity import place_packed
-from podium.planner.preemption.deviceplacement import device_attempts
 from podium.planner.preemption.domain import DomainPlan
 from podium.planner.preemption.domainsearch import DomainSearch, Located, RandomChoice
 from podium.planner.preemption.groupplacement import (
@@ -17,6 +16,7 @@ from podium.planner.preemption.groupplacement import (
     place_pods,
     slice_refusals,
 )
+from podium.planner.preemption.placementorders import ordered_attempts
 from podium.planner.preemption.target import PlacementTarget
 from podium.planner.preemption.units import Units
 from podium.planner.semantics import Semantics
@@ -81,7 +81,7 @@ class TargetPlacer:
                     return placed, None
                 most = max(most, len(placed))
             if not nominated:
-                for attempt in device_attempts(self._placer, target.rows, target.needed, self._deadline):
+                for attempt in ordered_attempts(self._placer, target.rows, target.needed, self._deadline):
                     with snapshot.trial():
                         placed = attempt()
                         if len(placed) >= target.needed:

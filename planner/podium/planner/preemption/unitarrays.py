@@ -27,8 +27,8 @@ class UnitArrays:
     - `size`: the number of running members.
     - `start`: the earliest start in seconds. NO_START (not started) counts as now.
     - `work_since`: the second since which work would be lost.
-    - `devices`: the number of devices in the claims of a pod, without those that pods may share.
-    - `shares_claims`: whether a pod holds devices of claims that pods may share.
+    - `held`: the number of accelerators in the claims of a pod, without those that pods may share.
+    - `shares_claims`: whether a pod holds claims that pods may share.
     - `uid_order`: a number that orders units by UID.
     - `protected`: whether the unit may never be evicted.
     - `in_unknown_tree`: whether it is protected because a composite group above its group is unknown.
@@ -48,7 +48,7 @@ class UnitArrays:
         self.size: Int32s = np.zeros(0, np.int32)
         self.start: Int64s = np.zeros(0, np.int64)
         self.work_since: Int64s = np.zeros(0, np.int64)
-        self.devices: Int32s = np.zeros(0, np.int32)
+        self.held: Int32s = np.zeros(0, np.int32)
         self.shares_claims: Bools = np.zeros(0, np.bool_)
         self.uid_order: Int64s = np.zeros(0, np.int64)
         self.protected: Bools = np.zeros(0, np.bool_)

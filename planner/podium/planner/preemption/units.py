@@ -336,9 +336,9 @@ class Units(UnitArrays):
         if group is not None and saved == NO_CHECKPOINT:
             saved = checkpoint(group.metadata)
         self.work_since[row] = max(snapshot.start.item(row), saved)
-        held = snapshot.devices.held(row)
-        self.devices[row] = sum(claim.devices for claim in held if not claim.shared)
-        self.shares_claims[row] = any(claim.shared for claim in held)
+        held = [holding for holder in snapshot.holders for holding in holder.held(row)]
+        self.held[row] = sum(holding.amount for holding in held if not holding.shared)
+        self.shares_claims[row] = any(holding.shared for holding in held)
         self.uid_order[row] = _sortable(pod.metadata.uid or "")
         name = self._class_name(row, group)
         self._class_of[row] = self._class_ids.setdefault(name, len(self._class_ids))

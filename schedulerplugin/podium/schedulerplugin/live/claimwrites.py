@@ -47,8 +47,13 @@ from podium.api.storage import (
 )
 from podium.cluster.reader import ClusterReader, Name
 from podium.kube.reading import decode
-from podium.planner.devices.extended import ExtendedClaim
-from podium.planner.devices.plannedclaims import ReservedClaim, StaleClaim, is_allocated, same_devices
+from podium.planner.plugins.devices.claims import (
+    ExtendedClaim,
+    ReservedClaim,
+    StaleClaim,
+    is_allocated,
+    same_devices,
+)
 from podium.planner.plugins.volumes.ledger import BoundVolume, ProvisionedVolume
 from podium.runtime.manager import utc_now
 from podium.schedulerplugin.live.devicetransforms import named_requests

@@ -26,9 +26,8 @@ from typing import NamedTuple
 
 from podium.api.core import SCHEDULER_ERROR
 from podium.api.devices import ResourceClaim
-from podium.planner.devices.plannedclaims import ReservedClaim, StaleClaim
-from podium.planner.devices.prepared import failed_device
 from podium.planner.indexes import discard
+from podium.planner.plugins.devices.claims import ReservedClaim, StaleClaim, failed_device
 from podium.planner.plugins.volumes.claims import UNBOUND
 from podium.planner.plugins.volumes.ledger import ProvisionedVolume
 from podium.planner.settings import LiveSettings
@@ -137,7 +136,7 @@ class ClaimBinds:
         engine = self._engine
         rows = list(self._entries.rows(pod for pod, _ in bind.pods))
         delayed = [row for row in rows if engine.has_delayed_claims(row)]
-        using = [row for row in rows if engine.snapshot.devices.uses(row)]
+        using = [row for row in rows if engine.devices.known.uses(row)]
         if not delayed and not using:
             return bind
         plans = [volumes for row in delayed if (volumes := engine.volume_plan(row)) is not None]
@@ -164,7 +163,7 @@ class ClaimBinds:
 
     def stranded(self, rows: Collection[int]) -> Stranded:
         """Return the claims with devices whose pods (rows) found no node that can use them."""
-        stranded = self._engine.snapshot.devices.stranded(rows)
+        stranded = self._engine.devices.known.stranded(rows)
         return tuple(claim for claim in stranded if key_of(claim) not in self._of_claim)
 
     def release_stranded(self, key: Key, stranded: Stranded, moment: Moment) -> ReleaseClaims:
@@ -357,7 +356,7 @@ class ClaimBinds:
                 yield plan
                 continue
             if isinstance(plan, ReservedClaim):
-                unneeded = self._engine.snapshot.devices.unneeded(plan, own)
+                unneeded = self._engine.devices.known.unneeded(plan, own)
                 if unneeded is not None:
                     yield unneeded
                 continue

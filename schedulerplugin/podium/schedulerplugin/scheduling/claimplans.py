@@ -13,8 +13,8 @@ from typing import NamedTuple
 from podium.api.devices import ResourceClaim
 from podium.api.reads import Kind
 from podium.api.storage import PersistentVolumeClaim
-from podium.planner.devices.plannedclaims import AssumedClaim, ReservedClaim, StaleClaim
-from podium.planner.devices.prepared import is_prepared
+from podium.planner.plugins.devices.claims import AssumedClaim, ReservedClaim, StaleClaim, is_prepared
+from podium.planner.plugins.devices.plugin import DevicesPlugin
 from podium.planner.plugins.volumes.ledger import BoundVolume, ProvisionedVolume, VolumePlan
 from podium.planner.plugins.volumes.plugin import VolumesPlugin
 from podium.planner.snapshot import Snapshot
@@ -76,7 +76,7 @@ def key_of(plan: ClaimPlan) -> ClaimKey:
 def claim_of(snapshot: Snapshot, plan: ClaimPlan) -> PersistentVolumeClaim | ResourceClaim | None:
     """Return the claim of a write as it is known, None if it is gone or another claim has its name."""
     if isinstance(plan, ReservedClaim | StaleClaim):
-        claim = snapshot.devices.claims.get(plan.claim)
+        claim = snapshot.plugin(DevicesPlugin).known.claims.get(plan.claim)
         return claim if claim is not None and plan.concerns(claim) else None
     known = snapshot.plugin(VolumesPlugin).known.claims.get(plan.claim)
     return known if known is not None and (known.metadata.uid or "") == plan.uid else None

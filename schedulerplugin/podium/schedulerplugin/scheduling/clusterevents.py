@@ -144,8 +144,7 @@ def helps(events: ClusterEvents, kind: PodRequirements, cluster: ClusterQueries)
 
 def has_volumes(shape: Shape) -> bool:
     """Return whether claims restrict the nodes of a pod; a part in `missing` may be a claim."""
-    restricted = shape.devices or shape.extended.resources or shape.refused or shape.missing
-    return bool(restricted) or any(need.restricts for need in shape.needs)
+    return bool(shape.refused or shape.missing) or any(need.restricts for need in shape.needs)
 
 
 def _looks_around(shape: Shape) -> bool:

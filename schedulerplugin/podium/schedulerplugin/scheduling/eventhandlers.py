@@ -32,9 +32,9 @@ from podium.cluster.reader import Child, Name, group_of, name_of
 from podium.cluster.state import Readable
 from podium.groups.divergence import reported
 from podium.groups.trees import group_at, members_below
-from podium.planner.devices.plannedclaims import claim_key, is_allocated
 from podium.planner.features import declared
 from podium.planner.overlay import PENDING
+from podium.planner.plugins.devices.claims import claim_key, is_allocated
 from podium.planner.plugins.volumes.index import attached_volume
 from podium.planner.preemption.protection import exemption, protected
 from podium.planner.progress import created_claims
@@ -99,7 +99,7 @@ class Changes:
         settled, self._settled = self._settled, set()
         came, self._came = self._came, {}
         for claim in claims:
-            self.touched.update(self._entry_pods.keys(self._engine.snapshot.devices.users(claim)))
+            self.touched.update(self._entry_pods.keys(self._engine.devices.known.users(claim)))
         for key in changed:
             self._members_changed(key)
         for key in settled:
@@ -123,7 +123,7 @@ class Changes:
             case DeviceClass():
                 self._hints.note_volumes()
                 # A class may provide a resource that no node offers.
-                rows = self._engine.snapshot.extended_pods()
+                rows = self._engine.devices.extended_pods()
                 self.touched.update(self._entry_pods.keys(rows.tolist()))
             case ResourceSlice():
                 self._hints.note_volumes()
@@ -154,7 +154,7 @@ class Changes:
         """Record a claim for devices: its pods are looked at, and all others if devices came free."""
         key = claim_key(claim)
         self.claims.add(ClaimKey(Kind.RESOURCE_CLAIM, *key))
-        if self._engine.snapshot.devices.users(key):
+        if self._engine.devices.known.users(key):
             self._device_claims.add(key)
         if is_allocated(before) and not is_allocated(after):
             self._hints.note_volumes()

@@ -21,8 +21,9 @@ from podium.cluster.reader import ClusterReader, Name
 from podium.errors import PodiumError
 from podium.planner.arrays import Bools, Rows
 from podium.planner.deadline import NEVER, Deadline
-from podium.planner.devices.plannedclaims import ReservedClaim, StaleClaim
 from podium.planner.engine import Engine
+from podium.planner.plugins.devices.claims import ReservedClaim, StaleClaim
+from podium.planner.plugins.devices.plugin import DevicesPlugin
 from podium.planner.plugins.volumes.ledger import VolumePlan
 from podium.planner.plugins.volumes.plugin import VolumesPlugin
 from podium.planner.preemption.decision import Decision
@@ -56,6 +57,7 @@ class LiveEngine(Engine):
         spares = (settings or Settings())._replace(spares_system=True)
         super().__init__(view, spares, minor, self.intents)
         self._volumes = self.snapshot.plugin(VolumesPlugin)
+        self.devices = self.snapshot.plugin(DevicesPlugin)
 
     def resume(
         self,
@@ -288,18 +290,18 @@ class LiveEngine(Engine):
 
     def reservations(self, pod_row: int) -> list[ReservedClaim | StaleClaim] | None:
         """Return what is written to the device claims of an assumed pod; None if they find no devices."""
-        return self.placer.chain.devices.reservations(pod_row)
+        return self.devices.filter.reservations(pod_row)
 
     def hold_claims(self, plan: PodClaimsPlan) -> None:
         """Keep the volumes, the space and the devices of a plan from others, wherever its pods count."""
         self._volumes.delayed.ledger.assume(plan.volumes)
-        self.snapshot.devices.assume(plan.assumed)
+        self.devices.known.assume(plan.assumed)
 
     def release_claims(self, plan: PodClaimsPlan) -> None:
         """Hold a plan no more."""
         self._cache.clear()
         self._volumes.delayed.ledger.forget(plan.volumes)
-        self.snapshot.devices.forget(plan.assumed)
+        self.devices.known.forget(plan.assumed)
 
     def unreached(self, shape: Shape, node_row: int) -> str:
         """Return why a node cannot reach the bound volumes of a shape; empty if it can."""

@@ -6,7 +6,7 @@ import pytest
 from tests.support.calling import Podium
 from tests.support.why import file, group, named, node, pod, podium
 
-from podium.planner.devices import shortage
+from podium.planner.plugins.devices import shortage
 
 __all__ = ["podium"]
 

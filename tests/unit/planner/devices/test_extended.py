@@ -8,7 +8,7 @@ import pytest
 from podium.api.core import Pod
 from podium.api.devices import DeviceClass, DeviceClassSpec
 from podium.api.meta import ObjectMeta
-from podium.planner.devices.extended import (
+from podium.planner.plugins.devices.claims import (
     classes_by_resource,
     extended_claim,
     extended_claim_name,

@@ -22,13 +22,14 @@ from tests.support.devices.scene import (
     used,
     waiting,
 )
+from tests.support.filters.builders import device_plugin
 from tests.support.preemption.clusters import NS
 from tests.support.preemption.scene import engine_of, group
 
 from podium.api.core import ResourceClaimEntry
-from podium.planner.devices.index import DeviceIndex
-from podium.planner.devices.plannedclaims import ReservedClaim, StaleClaim
 from podium.planner.engine import Engine
+from podium.planner.plugins.devices.claims import ReservedClaim, StaleClaim
+from podium.planner.plugins.devices.index import DeviceIndex
 from podium.planner.semantics import Semantics
 
 POOLS = ("n0", "n1", "n2", ANY)
@@ -48,12 +49,12 @@ def created(name: str, priority: int = 0, **fields: Any) -> Any:
 
 def index_of(*objects: Any, **settings: Any) -> DeviceIndex:
     """Return the index of a cluster."""
-    return engine_of(*objects, **settings).snapshot.devices
+    return device_plugin(engine_of(*objects, **settings).snapshot).known
 
 
 def usage_of(engine: Engine) -> list[str]:
     """Return the devices in use."""
-    return used(engine.snapshot.devices.usage, POOLS)
+    return used(device_plugin(engine.snapshot).known.usage, POOLS)
 
 
 @dataclass(frozen=True)
@@ -111,9 +112,9 @@ UNREAD = {"claims": "ResourceClaim", "classes": "DeviceClass", "slices": "Resour
 @pytest.mark.parametrize("kind", UNREAD.values(), ids=list(UNREAD))
 def test_without_the_kind_no_pod_is_refused_for_its_claims(kind: str) -> None:
     engine = engine_of(pod("p"))
-    assert engine.snapshot.devices.is_known
+    assert device_plugin(engine.snapshot).known.is_known
     engine.view.unread[kind] = "denied"  # type: ignore[index]  # the state's own dictionary
-    index = engine.snapshot.devices
+    index = device_plugin(engine.snapshot).known
     assert (index.is_known, index.needs(engine.view.pods[NS, "p"])) == (False, ("", ()))  # type: ignore[arg-type]
 
 
@@ -140,7 +141,9 @@ def test_a_group_is_the_consumer_of_its_claims(grouped: Any, users: list[str], *
     if late:
         engine.apply(None, grouped)
         engine.catch_up()
-    found = reserved_of(engine.snapshot.devices.reservations(engine.snapshot.pod_row[NS, "g-0"], ()))
+    found = reserved_of(
+        device_plugin(engine.snapshot).known.reservations(engine.snapshot.pod_row[NS, "g-0"], ())
+    )
     assert [each.name for reserved in found for each in reserved.consumers] == users
 
 
@@ -222,12 +225,12 @@ def test_the_devices_of_a_deleted_pod_stay_in_use_until_the_claim_is_released() 
     engine = engine_of(cluster(1, 1), held, holding)
     engine.apply(holding, None)
     assert usage_of(engine) == ["n0/gpu-0"]
-    with engine.snapshot.devices.once_released() as some:
+    with device_plugin(engine.snapshot).known.once_released() as some:
         assert (some, usage_of(engine)) == (True, [])
     assert usage_of(engine) == ["n0/gpu-0"]
     engine.apply(held, claim("a"))
     assert usage_of(engine) == []
-    with engine.snapshot.devices.once_released() as some:
+    with device_plugin(engine.snapshot).known.once_released() as some:
         assert not some
 
 
@@ -251,11 +254,12 @@ NAMED_LATER = {"a pod that waits": None, "a pod that runs": "n0"}
 def test_a_claim_counts_once_the_status_of_the_pod_names_it(on: str | None) -> None:
     before, after = pod("p", node=on, **TEMPLATE), created("p", node=on)
     engine = engine_of(cluster(1, 1), claim("p", owner="p"), before)
-    index, row = engine.snapshot.devices, engine.snapshot.pod_row[NS, "p"]
+    index, row = device_plugin(engine.snapshot).known, engine.snapshot.pod_row[NS, "p"]
     assert list(index.users((NS, "p"))) == []
     engine.apply(before, after)
     assert list(index.users((NS, "p"))) == [row]
-    assert len(engine.snapshot.shape_at(row).devices) == (on is None)
+    needs = device_plugin(engine.snapshot).needs(engine.snapshot.shape_at(row))
+    assert len(needs.claims) == (on is None)
 
 
 @dataclass(frozen=True)
@@ -284,7 +288,7 @@ STRANDED = {
 def test_claims_of_pods_without_a_node_are_stranded(case: Stranded) -> None:
     engine = engine_of(cluster(1, 1), case.objects)
     rows = [engine.snapshot.pod_row[NS, "p"]]
-    stranded = reserved_of(engine.snapshot.devices.stranded(rows))
+    stranded = reserved_of(device_plugin(engine.snapshot).known.stranded(rows))
     assert {each.claim[1]: [user.name for user in each.consumers] for each in stranded} == case.found
 
 
@@ -298,8 +302,8 @@ def test_an_assumed_pod_has_its_devices_at_once() -> None:
         for name in ("p", "q"):
             snapshot.assume(snapshot.pod_row[NS, name], snapshot.row["n0"])
         assert usage_of(engine) == ["n0/gpu-0", "n0/gpu-1"]
-        assert held_by(snapshot.devices.assumed((NS, "q"))) == ["n0/gpu-1"]
-    assert (usage_of(engine), snapshot.devices.assumed((NS, "q"))) == ([], None)
+        assert held_by(device_plugin(snapshot).known.assumed((NS, "q"))) == ["n0/gpu-1"]
+    assert (usage_of(engine), device_plugin(snapshot).known.assumed((NS, "q"))) == ([], None)
 
 
 def test_a_shared_claim_keeps_the_devices_of_its_first_pod() -> None:
@@ -313,7 +317,7 @@ def test_a_shared_claim_keeps_the_devices_of_its_first_pod() -> None:
         assert usage_of(engine) == ["n0/gpu-0"]
         snapshot.forget_pod(rows[0])
         assert usage_of(engine) == ["n0/gpu-0"]
-        plans = [engine.placer.chain.devices.plan(row) or () for row in rows]
+        plans = [device_plugin(engine.snapshot).filter.plan(row) or () for row in rows]
         assert [len(plan) for plan in plans] == [0, 1]
     assert usage_of(engine) == []
 
@@ -337,22 +341,24 @@ def test_changes_of_an_assumed_claim_leave_nothing_behind(before: Any, after: An
     engine.apply(before, after)
     snapshot.forget_pod(row)
     assert usage_of(engine) == left
-    assert snapshot.devices.assumed((NS, "p")) is None
+    assert device_plugin(snapshot).known.assumed((NS, "p")) is None
 
 
 def test_reservations_name_the_devices_and_the_pod() -> None:
     engine = engine_of(cluster(1, 2), waiting("p"), pod("q", claims=["p", "c"]), claim("c", ["n0/gpu-1"], []))
     snapshot, row = engine.snapshot, engine.snapshot.pod_row[NS, "q"]
-    assert snapshot.devices.reservations(row, ()) is None
+    assert device_plugin(snapshot).known.reservations(row, ()) is None
     snapshot.assume(row, snapshot.row["n0"])
-    plan = engine.placer.chain.devices.plan(row)
+    plan = device_plugin(engine.snapshot).filter.plan(row)
     assert plan is not None
-    found = {each.claim[1]: each for each in reserved_of(snapshot.devices.reservations(row, plan))}
+    found = {
+        each.claim[1]: each for each in reserved_of(device_plugin(snapshot).known.reservations(row, plan))
+    }
     assert {name: held_by(each.allocation) for name, each in found.items()} == {"p": ["n0/gpu-0"], "c": []}
     assert {each.uid for reserved in found.values() for each in reserved.consumers} == {uid_of("q")}
     engine.apply(claim("c", ["n0/gpu-1"], []), claim("c", ["n0/gpu-1"], ["q"]))
-    assert [each.claim[1] for each in snapshot.devices.reservations(row, plan) or ()] == ["p"]
-    assert consumers(snapshot.devices.claims[NS, "c"]) == ["q"]
+    assert [each.claim[1] for each in device_plugin(snapshot).known.reservations(row, plan) or ()] == ["p"]
+    assert consumers(device_plugin(snapshot).known.claims[NS, "c"]) == ["q"]
 
 
 # --- trials ---------------------------------------------------------------------------------------------
@@ -396,12 +402,12 @@ def test_a_trial_leaves_the_devices_as_they_were(
         with snapshot.trial():
             _make(engine, inner)
         assert usage_of(engine) == between
-    assert engine.snapshot.devices.usage == fresh.snapshot.devices.usage
-    assert not any(snapshot.devices.assumed(key) for key in snapshot.devices.claims)
+    assert device_plugin(engine.snapshot).known.usage == device_plugin(fresh.snapshot).known.usage
+    assert not any(device_plugin(snapshot).known.assumed(key) for key in device_plugin(snapshot).known.claims)
     for row in range(RUNNING + PENDING):
         shape = snapshot.shape_at(row)
-        assert engine.placer.chain.devices.mask(shape)[:3].tolist() == (
-            fresh.placer.chain.devices.mask(fresh.snapshot.shape_at(row))[:3].tolist()
+        assert device_plugin(engine.snapshot).filter.mask(shape)[:3].tolist() == (
+            device_plugin(fresh.snapshot).filter.mask(fresh.snapshot.shape_at(row))[:3].tolist()
         )
 
 
@@ -410,7 +416,7 @@ def _make(engine: Engine, moves: list[tuple[str, int, int]]) -> None:
     for kind, number, at in moves:
         row = snapshot.pod_row[NS, f"p{number}"]
         # The answers between the moves are kept.
-        engine.placer.chain.devices.mask(snapshot.shape_at(snapshot.pod_row[NS, "p9"]))
+        device_plugin(engine.snapshot).filter.mask(snapshot.shape_at(snapshot.pod_row[NS, "p9"]))
         if kind == "assume" and number >= RUNNING:
             snapshot.assume(row, snapshot.row[f"n{at}"])
         elif kind == "remove":

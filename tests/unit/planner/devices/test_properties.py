@@ -16,13 +16,13 @@ from tests.support.allocation.selecting import selecting
 
 from podium.api.devices import Allocation
 from podium.planner.deadline import NEVER
-from podium.planner.devices import AllocationError, DeviceUsage, Gates, default_gates
-from podium.planner.devices import allocator as entry
-from podium.planner.devices.allocator import CountOutcome
-from podium.planner.devices.chosendevices import DeviceTrial
-from podium.planner.devices.inventory import PoolID
-from podium.planner.devices.nodeview import NodeView
-from podium.planner.devices.requests import Demand, DeviceNeed
+from podium.planner.plugins.devices import allocator as entry
+from podium.planner.plugins.devices.allocator import CountOutcome
+from podium.planner.plugins.devices.chosendevices import DeviceTrial, NodeView
+from podium.planner.plugins.devices.gates import AllocationError, Gates, default_gates
+from podium.planner.plugins.devices.inventory import PoolID
+from podium.planner.plugins.devices.requests import Demand, DeviceNeed
+from podium.planner.plugins.devices.usage import DeviceUsage
 
 _CASES = st.integers(0, 2**32).map(lambda seed: cluster(Random(seed)))
 _COUNTABLE = st.integers(0, 2**32).map(lambda seed: countable(Random(seed)))

@@ -8,7 +8,7 @@ from tests.support.allocation.asking import Question
 from tests.support.allocation.selecting import selecting
 
 from podium.planner.deadline import Deadline, DecisionTimeoutError
-from podium.planner.devices import default_gates
+from podium.planner.plugins.devices.gates import default_gates
 
 _DRIVER = "gpu.example.com"
 

@@ -16,8 +16,14 @@ from tests.support.devices.scene import DRIVER, allocation, claim, device_class,
 from kubecel import compile_selector
 from podium.api.devices import Allocation, Device, DeviceClass, ResourceClaim, ResourceSlice
 from podium.planner.deadline import NEVER
-from podium.planner.devices import AllocationError, DeviceUsage, Gates, default_gates
-from podium.planner.devices.shortage import DeviceExaminer, DeviceNode, DeviceShortage, explain_shortage
+from podium.planner.plugins.devices.gates import AllocationError, Gates, default_gates
+from podium.planner.plugins.devices.shortage import (
+    DeviceExaminer,
+    DeviceNode,
+    DeviceShortage,
+    explain_shortage,
+)
+from podium.planner.plugins.devices.usage import DeviceUsage
 
 _CASES = st.integers(0, 2**32).map(lambda seed: (cluster if seed % 2 else countable)(Random(seed)))
 _GATES = st.sampled_from([default_gates(36), default_gates(37)])

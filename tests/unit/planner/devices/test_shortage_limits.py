@@ -8,9 +8,10 @@ from tests.support.devices.scene import claim, device_class, devices_of
 
 from kubecel import CompiledSelector, evaluate_devices, process
 from podium.planner.deadline import NEVER
-from podium.planner.devices import AllocationError, DeviceUsage, default_gates, shortage
-from podium.planner.devices.search import TOO_LONG
-from podium.planner.devices.shortage import (
+from podium.planner.plugins.devices import shortage
+from podium.planner.plugins.devices.gates import AllocationError, default_gates
+from podium.planner.plugins.devices.search import TOO_LONG
+from podium.planner.plugins.devices.shortage import (
     MAX_NEAREST,
     MAX_POOLS,
     MAX_REASONS,
@@ -21,6 +22,7 @@ from podium.planner.devices.shortage import (
     DeviceNode,
     explain_shortage,
 )
+from podium.planner.plugins.devices.usage import DeviceUsage
 
 _LATEST = default_gates(37)
 

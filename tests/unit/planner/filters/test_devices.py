@@ -25,6 +25,7 @@ from tests.support.devices.scene import (
     pod,
     waiting,
 )
+from tests.support.filters.builders import device_plugin
 from tests.support.preemption.clusters import NOW, NS, state_of
 from tests.support.preemption.scene import engine_of, planned
 
@@ -34,10 +35,10 @@ from podium.api.devices import Device, DeviceConstraint, DeviceRequest, Resource
 from podium.api.reads import Kind
 from podium.cluster.state import ClusterState
 from podium.planner.deadline import Deadline, DecisionTimeoutError, UnansweredDecisionError
-from podium.planner.devices.allocator import Allocator
-from podium.planner.devices.search import TOO_LONG
 from podium.planner.engine import Engine, plan
-from podium.planner.filters.devices import ALL_EFFORT, NODE_EFFORT, UNALLOCATABLE, UNAVAILABLE
+from podium.planner.plugins.devices.allocator import Allocator
+from podium.planner.plugins.devices.filter import ALL_EFFORT, NODE_EFFORT, UNALLOCATABLE, UNAVAILABLE
+from podium.planner.plugins.devices.search import TOO_LONG
 from podium.planner.preemption.outcome import Outcome
 
 NODES = ("n0", "n1", "n2")
@@ -46,10 +47,10 @@ BROKEN = [{"key": "broken", "effect": "NoSchedule"}]
 
 def answers(engine: Engine, name: str) -> dict[str, str]:
     """Return the reason against each node for a pod, empty if the node passes."""
-    snapshot, devices = engine.snapshot, engine.placer.chain.devices
+    snapshot, devices = engine.snapshot, device_plugin(engine.snapshot).filter
     shape = snapshot.shape_at(snapshot.pod_row[NS, name])
     found = {each: devices.reason(shape, row) or "" for each, row in snapshot.row.items()}
-    mask, short = devices.mask(shape), devices.short(shape)
+    mask, short = devices.mask(shape), devices.refused_by_reason(shape, snapshot.alive)
     for each, row in snapshot.row.items():
         assert mask.item(row) == (not found[each]), "the mask is as the reasons"
         assert [why for why, rows in short.items() if rows.item(row)] == (
@@ -219,7 +220,7 @@ def test_a_selector_without_a_result_refuses_a_node_until_a_decision(slow: list[
 
 @pytest.mark.parametrize("limit", ["NODE_EFFORT", "ALL_EFFORT"])
 def test_nodes_are_refused_if_selectors_take_too_much(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"podium.planner.filters.devices.{limit}", 5_000)
+    monkeypatch.setattr(f"podium.planner.plugins.devices.filter.{limit}", 5_000)
     engine = engine_of(cluster(3, 4), claim("p", count=4, selectors=COSTLY), pod("p"), waiting("q"))
     named = f"{TOO_LONG} (selector lists.range(9000).sum() > 0 takes too long)"
     assert set(answers(engine, "p").values()) == ({named} if limit == "NODE_EFFORT" else {named, TOO_LONG})
@@ -287,7 +288,7 @@ def test_a_pod_that_is_assumed_without_devices_has_none() -> None:
     rows = [snapshot.pod_row[NS, name] for name in ("p", "q")]
     for row in rows:
         snapshot.assume(row, snapshot.row["n0"])
-    plans = [engine.placer.chain.devices.plan(row) for row in rows]
+    plans = [device_plugin(engine.snapshot).filter.plan(row) for row in rows]
     assert [len(each) if each is not None else None for each in plans] == [1, None]
     for row in rows:
         snapshot.forget_pod(row)
@@ -308,7 +309,7 @@ def test_only_the_node_of_a_changed_claim_is_asked_again(monkeypatch: pytest.Mon
     monkeypatch.setattr(Allocator, "allocate", counted)
     number = 1_000
     engine = engine_of(cluster(number, 1), asked(), holder("a", ["n7/gpu-0"]))
-    snapshot, devices = engine.snapshot, engine.placer.chain.devices
+    snapshot, devices = engine.snapshot, device_plugin(engine.snapshot).filter
     shape = snapshot.shape_at(snapshot.pod_row[NS, "p"])
 
     def asked_for() -> list[str]:
@@ -382,7 +383,7 @@ def test_nodes_with_earlier_alternatives_have_higher_scores(
     names = [each.metadata.name or "" for each in claims]
     devices = [devices_of("n0", 0, devices=MODELS[1:]), devices_of("n1", 0, devices=MODELS[:1])]
     engine = engine_of(cluster(2, 0), devices, devices_of(ANY, 0), claims, pod("p", claims=names))
-    snapshot, found = engine.snapshot, engine.placer.chain.devices
+    snapshot, found = engine.snapshot, device_plugin(engine.snapshot).filter
     shape = snapshot.shape_at(snapshot.pod_row[NS, "p"])
     assert found.prefers(shape) == (points != (0, 0))
     rows = np.array([snapshot.row[name] for name in ("n0", "n1")], np.intp)
@@ -462,4 +463,4 @@ def test_after_changes_the_answers_are_those_of_a_fresh_engine(changes: list[tup
         for each in PENDING:
             wanted = each.metadata.name or ""
             assert answers(engine, wanted) == answers(fresh, wanted)
-        assert engine.snapshot.devices.usage == fresh.snapshot.devices.usage
+        assert device_plugin(engine.snapshot).known.usage == device_plugin(fresh.snapshot).known.usage

@@ -25,7 +25,7 @@ from tests.support.devices.scene import (
     requesting,
     with_devices,
 )
-from tests.support.filters.builders import container
+from tests.support.filters.builders import container, device_plugin
 from tests.support.preemption.clusters import NOW, NS, state_of
 from tests.support.preemption.scene import engine_of, planned
 
@@ -34,8 +34,8 @@ from podium.api.reads import Kind
 from podium.cluster.state import ClusterState
 from podium.planner.comparer import compare_node, compare_pod
 from podium.planner.engine import Engine, plan
-from podium.planner.filters.devices import NAMED, UNALLOCATABLE
 from podium.planner.noderows import BACKED
+from podium.planner.plugins.devices.filter import NAMED, UNALLOCATABLE
 from podium.planner.preemption.outcome import Outcome
 
 IMPLICIT = f"{IMPLICIT_RESOURCE_PREFIX}{CLASS}"
@@ -53,12 +53,16 @@ def answers(engine: Engine, name: str) -> dict[str, str]:
     snapshot, chain = engine.snapshot, engine.placer.chain
     shape = snapshot.shape_at(snapshot.pod_row[NS, name])
     found = {each: ", ".join(chain.reasons(shape, row)) for each, row in snapshot.row.items()}
-    feasible, possible, short = chain.feasible(shape), chain.static(shape), chain.devices.short(shape)
+    feasible, possible, short = (
+        chain.feasible(shape),
+        chain.static(shape),
+        device_plugin(snapshot).filter.refused_by_reason(shape, snapshot.alive),
+    )
     for each, row in snapshot.row.items():
         assert feasible.item(row) == chain.fits(shape, row) == (not found[each])
         assert possible.item(row) >= feasible.item(row), "free devices are possible devices"
         why = [reason for reason, rows in short.items() if rows.item(row)]
-        assert why == list(filter(None, (chain.devices.reason(shape, row),)))
+        assert why == list(filter(None, (device_plugin(chain.snapshot).filter.reason(shape, row),)))
     return found
 
 
@@ -145,7 +149,7 @@ def test_the_requests_of_a_pod_depend_on_the_node() -> None:
     for name, at in snapshot.row.items():
         with snapshot.trial():
             snapshot.assume(row, at)
-            made = engine.placer.chain.devices.plan(row) or ()
+            made = device_plugin(engine.snapshot).filter.plan(row) or ()
             found[name] = [each.request for one in made for each in one.allocation.devices.results or ()]
     gpu, nics = "container-0-request-1", ["container-0-request-2"] * 2
     assert found == {"n0": [], "n1": [gpu, *nics], "n2": nics}
@@ -157,7 +161,7 @@ def test_an_assumed_pod_uses_its_devices() -> None:
     row = snapshot.pod_row[NS, "p"]
     with snapshot.trial():
         snapshot.assume(row, snapshot.row["n0"])
-        (made,) = engine.placer.chain.devices.plan(row) or ()
+        (made,) = device_plugin(engine.snapshot).filter.plan(row) or ()
         assert held_by(made.allocation) == ["n0/gpu-0"]
         assert answers(engine, "q")["n0"] == UNALLOCATABLE
     assert answers(engine, "q")["n0"] == ""
@@ -235,7 +239,7 @@ def test_after_changes_the_answers_are_those_of_a_fresh_engine(changes: list[tup
         fresh = Engine(state_of([*objects, *PENDING]))
         for wanted in ("p", "q", "r"):
             assert answers(engine, wanted) == answers(fresh, wanted)
-        assert engine.snapshot.devices.usage == fresh.snapshot.devices.usage
+        assert device_plugin(engine.snapshot).known.usage == device_plugin(fresh.snapshot).known.usage
         found = [each for node_name in engine.snapshot.row for each in compare_node(engine, node_name)]
         found += [each for key in state.pods for each in compare_pod(engine, key)]
         assert found == []

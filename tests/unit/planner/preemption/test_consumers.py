@@ -11,7 +11,7 @@ from tests.support.preemption.scene import HOST, group, of, placed, planned, vic
 
 from podium.api.core import ResourceClaimEntry
 from podium.api.devices import MAX_CONSUMERS
-from podium.planner.filters.devices import IN_USE, DevicesFilter
+from podium.planner.plugins.devices.filter import IN_USE, DevicesFilter
 from podium.planner.preemption.outcome import Outcome
 from podium.planner.semantics import Semantics
 

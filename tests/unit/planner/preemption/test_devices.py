@@ -23,13 +23,14 @@ from tests.support.devices.scene import (
     pod,
     waiting,
 )
+from tests.support.filters.builders import device_plugin
 from tests.support.preemption.clusters import NOW, NS
 from tests.support.preemption.scene import engine_of, group, of, placed, planned, victims
 
 from podium.api.core import ResourceClaimEntry
 from podium.api.devices import DeviceConstraint, DeviceRequest
-from podium.planner.devices.search import TOO_LONG
-from podium.planner.filters.devices import DevicesFilter
+from podium.planner.plugins.devices.filter import DevicesFilter
+from podium.planner.plugins.devices.search import TOO_LONG
 from podium.planner.preemption.outcome import Outcome, Plan
 from podium.planner.semantics import Semantics
 
@@ -366,7 +367,7 @@ def test_a_plan_leaves_the_devices_as_they_were(tiny: Tiny) -> None:
     engine, fresh = engine_of(tiny.objects()), engine_of(tiny.objects())
     target = (NS, "high") if len(tiny.wanted) == 1 else of("high")
     first = engine.plan(target, NOW)
-    assert engine.snapshot.devices.usage == fresh.snapshot.devices.usage
+    assert device_plugin(engine.snapshot).known.usage == device_plugin(fresh.snapshot).known.usage
     assert engine.plan(target, NOW) == first
 
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 from tests.support.devices import scene
+from tests.support.filters.builders import device_plugin
 from tests.support.preemption.clusters import NOW, NS
 from tests.support.preemption.scene import engine_of
 from tests.support.volumes import manifests
@@ -15,7 +16,7 @@ from podium.api.devices import CLAIM_FINALIZER, MAX_CONSUMERS, Allocation, Claim
 from podium.api.storage import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from podium.cluster.state import ClusterState
 from podium.errors import PodiumError
-from podium.planner.devices.plannedclaims import ReservedClaim
+from podium.planner.plugins.devices.claims import ReservedClaim
 from podium.planner.plugins.volumes.ledger import BoundVolume, ClaimPlan, ProvisionedVolume
 from podium.schedulerplugin.live.claimwrites import ClaimWrites
 from podium.schedulerplugin.live.devicetransforms import transform_devices
@@ -167,7 +168,7 @@ async def test_the_parameters_of_a_claim_are_copied_into_its_allocation(finalize
     transform_devices(known)
     state.apply(known)
     engine = engine_of(scene.cluster(1, 1), known, scene.pod("c"))
-    devices, row = engine.placer.chain.devices, engine.snapshot.pod_row[NS, "c"]
+    devices, row = device_plugin(engine.snapshot).filter, engine.snapshot.pod_row[NS, "c"]
     engine.snapshot.assume(row, engine.snapshot.row["n0"])
     plans = devices.reservations(row)
     assert plans

@@ -28,7 +28,7 @@ from tests.support.scheduling.devicerig import DeviceWorld, end, world
 
 from podium.api.core import ResourceClaimEntry
 from podium.api.devices import MAX_CONSUMERS
-from podium.planner.filters.devices import IN_USE
+from podium.planner.plugins.devices.filter import IN_USE
 from podium.schedulerplugin.scheduling.effects import Bind, ReleaseClaims
 
 TEMPLATE: dict[str, Any] = {"resourceClaims": [{"name": "x", "resourceClaimTemplateName": "t"}]}

@@ -25,8 +25,7 @@ from tests.support.preemption.scene import group
 from tests.support.scheduling.devicerig import DeviceWorld, end, world
 
 from podium.api.devices import ResourceClaim
-from podium.planner.devices.extended import extended_claim_name
-from podium.planner.devices.plannedclaims import ReservedClaim, owner_of
+from podium.planner.plugins.devices.claims import ReservedClaim, extended_claim_name, owner_of
 
 
 def claims(made: DeviceWorld) -> dict[str, list[str]]:

@@ -12,8 +12,14 @@ from tests.support.preemption.clusters import NS
 from podium.api.devices import CLAIM_FINALIZER, Allocation, ResourceClaim
 from podium.cluster.state import ClusterState
 from podium.errors import PodiumError
-from podium.planner.devices.extended import classes_by_resource, extended_claim, extended_needs
-from podium.planner.devices.plannedclaims import ReservedClaim, StaleClaim, consumer_of
+from podium.planner.plugins.devices.claims import (
+    ReservedClaim,
+    StaleClaim,
+    classes_by_resource,
+    consumer_of,
+    extended_claim,
+    extended_needs,
+)
 from podium.schedulerplugin.live.claimwrites import ClaimWrites
 from podium.schedulerplugin.live.writes import ChangedError, StoredMetadata, StoredObject
 from podium.schedulerplugin.scheduling.effects import PodRef

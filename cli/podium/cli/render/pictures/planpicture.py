@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from podium.api.podrequests import CPU, is_device, pod_requests
+from podium.api.podrequests import CPU, is_accelerator, pod_requests
 from podium.cli.render.pictures.clustermap import row_boxes, span
 from podium.cli.render.pictures.drawing import (
     WIDTH,
@@ -78,7 +78,7 @@ def plan_picture(plan: Plan, view: ClusterReader) -> PlanPicture | None:
     placed = _placed(plan, view)
     requested: Counter[str] = Counter()
     for holding in (pod for pods in placed.values() for pod in pods):
-        requested.update({name: amount for name, amount in holding.amounts.items() if is_device(name)})
+        requested.update({name: amount for name, amount in holding.amounts.items() if is_accelerator(name)})
     rooms = shown_resources(nodes, [name for name, _ in requested.most_common()] or [CPU])
     if not rooms:
         return None

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from podium.api.core import Node, PriorityClass
-from podium.api.podrequests import CPU, allocatable, is_device, pod_requests
+from podium.api.podrequests import CPU, allocatable, is_accelerator, pod_requests
 from podium.cli.render.pictures.drawing import Parts, Style
 from podium.cluster.reader import ClusterReader, Name
 from podium.text import listed
@@ -56,7 +56,7 @@ def resource_order(nodes: Iterable[Node], held: Iterable[Holding]) -> list[str]:
     """Return the accelerators of nodes, those that pods hold most first; cpu alone if there are none."""
     supply: Counter[str] = Counter()
     for node in nodes:
-        supply.update({name: amount for name, amount in allocatable(node)[0].items() if is_device(name)})
+        supply.update({name: amount for name, amount in allocatable(node)[0].items() if is_accelerator(name)})
     demand: Counter[str] = Counter()
     for holding in held:
         demand.update({name: amount for name, amount in holding.amounts.items() if name in supply})

@@ -141,17 +141,6 @@ class VolumeNeeds(NamedTuple):
 NeedsOf = Callable[[Shape], VolumeNeeds]
 
 
-def needs_at(at: int) -> NeedsOf:
-    """Return the function that reads the needs at a place in `Shape.needs`."""
-
-    def needs(shape: Shape) -> VolumeNeeds:
-        need = shape.needs[at]
-        assert isinstance(need, VolumeNeeds), "each plugin has its place"
-        return need
-
-    return needs
-
-
 def needs_of(pod: Schedulable, known: Volumes, minor: int, unreadable: dict[str, None]) -> VolumeNeeds:
     """Return what a pod needs of volumes; `unreadable` collects what cannot be evaluated."""
     refused, attachments = claims_refusal(pod, known), attachments_of(pod, known)

@@ -3,7 +3,7 @@
 The events of the objects change which nodes can attach a volume, and the needs of the pods that use it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from podium.api.claims import claim_names
 from podium.api.schedulable import Schedulable, Volume
@@ -29,9 +29,9 @@ from podium.planner.plugins.volumes.delayed import DelayedBinding
 from podium.planner.plugins.volumes.exclusive import DisksFilter, ExclusiveClaimsFilter, used_counters
 from podium.planner.plugins.volumes.index import Volumes
 from podium.planner.plugins.volumes.ledger import VolumePlan
-from podium.planner.plugins.volumes.needs import VolumeNeeds, needs_at, needs_of
+from podium.planner.plugins.volumes.needs import NeedsOf, VolumeNeeds, needs_of
 from podium.planner.plugins.volumes.volumebinding import VolumeBindingFilter, VolumeZoneFilter
-from podium.planner.shapes import Shape
+from podium.planner.shapes import Shape, need_at
 from podium.planner.snapshot import Snapshot
 
 
@@ -41,14 +41,20 @@ class VolumesPlugin(Plugin):
     def __init__(self, at: int, snapshot: Snapshot) -> None:
         self.known = Volumes(snapshot.unread)
         self.delayed = DelayedBinding(snapshot)
-        self.needs = needs_at(at)
+        self.needs: NeedsOf = need_at(at)
         self._snapshot = snapshot
         self._delayed_shapes: set[int] = set()
         # None before the chain asks for filters.
         self.attach_limits: AttachLimitsFilter | None = None
         self.binding: VolumeBindingFilter | None = None
 
-    def pre_filter(self, pod: Schedulable, minor: int, missing: dict[str, None]) -> VolumeNeeds:
+    def pre_filter(
+        self,
+        pod: Schedulable,
+        requested: Collection[str],  # noqa: ARG002 - volumes are no resource
+        minor: int,
+        missing: dict[str, None],
+    ) -> VolumeNeeds:
         """Return what a pod needs of volumes."""
         return needs_of(pod, self.known, minor, missing)
 
@@ -119,15 +125,15 @@ class VolumesPlugin(Plugin):
         """Return what is written for the claims of an assumed pod; None if it has none, or they find none."""
         return self.binding.plan(pod_row) if self.binding is not None else None
 
-    def binds(self, shape: Shape) -> bool:
-        """Return whether claims of a shape get volumes with a node."""
-        return bool(self.needs(shape).delayed)
+    def binds(self, pod_row: int) -> bool:
+        """Return whether claims of a pod get volumes with a node."""
+        return self._snapshot.shape.item(pod_row) in self._delayed_shapes
 
-    def bound(self, pod_row: int, view: ClusterReader) -> Iterator[Readable]:
-        """Yield the claims and volumes that are bound with an assumed pod."""
-        plan = self.volume_plan(pod_row)
-        for bound in plan.bound if plan is not None else ():
-            yield from bound_pair(view.claims[bound.claim], view.volumes[bound.volume])
+    def bound(self, pod_rows: Iterable[int], view: ClusterReader) -> Iterator[Readable]:
+        """Yield the claims and volumes that are bound with assumed pods."""
+        for plan in map(self.volume_plan, pod_rows):
+            for bound in plan.bound if plan is not None else ():
+                yield from bound_pair(view.claims[bound.claim], view.volumes[bound.volume])
 
     def explain(self, pod_row: int) -> Mapping[str, object]:
         """Return the claims that are bound with an assumed pod."""

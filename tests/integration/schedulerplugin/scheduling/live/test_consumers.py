@@ -7,7 +7,7 @@ from tests.support.scheduling.world import Sandbox
 
 from podium.api.devices import MAX_CONSUMERS
 from podium.api.groups import NATIVE_GROUP
-from podium.planner.filters.devices import IN_USE
+from podium.planner.plugins.devices.filter import IN_USE
 
 pytestmark = pytest.mark.server
 

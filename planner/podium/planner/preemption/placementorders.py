@@ -1,17 +1,15 @@
-"""Places the few pods of a group that need different devices on every node, in every order of their kinds.
+"""Places the few pods of a group for which filters search different things, in every order of their kinds.
 
-Each pod gets the first devices that its claims can have, so an earlier pod may take those of a later one. The
-orders are tried one after the other, with a bounded number of steps.
+Each pod gets the first things that suit it, so an earlier pod may take those of a later one. The orders are
+tried one after the other, with a bounded number of steps.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from itertools import chain, permutations
 
 import numpy as np
 
-from podium import jsontext
-from podium.api.devices import DeviceClaim, DeviceRequest
 from podium.planner.arrays import Floats, Rows
 from podium.planner.deadline import Deadline
 from podium.planner.placement import Placer
@@ -19,48 +17,38 @@ from podium.planner.shapes import Shape
 
 # The most pods that are tried on every node, the most kinds whose orders are tried, and the most steps.
 _PODS, _KINDS, _STEPS = 8, 3, 256
-_DECODER = jsontext.Decoder(DeviceClaim)
 
 
-def device_attempts(
+def ordered_attempts(
     placer: Placer, rows: Sequence[int], needed: int, deadline: Deadline
 ) -> Iterator[Callable[[], dict[int, int]]]:
-    """Yield more ways to place pods with devices, if their claims differ; each assumes what it places."""
-    snapshot, devices = placer.snapshot, placer.chain.devices
-    if not any(devices.concerns(snapshot.shape_at(row)) for row in rows) or len(_kinds(placer, rows)) < 2:
+    """Yield more ways to place pods that need different things; each assumes what it places."""
+    shape_at = placer.snapshot.shape_at
+    searching = [node_filter for node_filter in placer.chain.dynamic if node_filter.SEARCHES]
+    searched = any(search.concerns(shape_at(row)) for search in searching for row in rows)
+    if not searched or len(_kinds(placer, rows)) < 2:
         return
-    # The pods that need the fewest devices are placed if not all are needed.
-    chosen = sorted(rows, key=lambda row: devices_wanted(snapshot.shape_at(row)))[:needed]
-    largest_first = sorted(chosen, key=lambda row: -devices_wanted(snapshot.shape_at(row)))
+
+    def amount(row: int) -> int:
+        return sum(search.sought(shape_at(row))[0] for search in searching)
+
+    # The pods that need the least are placed if not all are needed.
+    chosen = sorted(rows, key=amount)[:needed]
+    largest_first = sorted(chosen, key=lambda row: -amount(row))
     yield partial(placer.place_many, largest_first, enough=needed, deadline=deadline)
     if needed <= _PODS:
         yield partial(_searched, placer, largest_first)
 
 
 def _kinds(placer: Placer, rows: Sequence[int]) -> list[list[int]]:
-    """Return the pods by kind; pods of one kind need equal devices and room."""
+    """Return the pods by kind; pods of one kind need equal things and room."""
     kinds: dict[object, list[int]] = {}
+    searching = [node_filter for node_filter in placer.chain.dynamic if node_filter.SEARCHES]
     for row in rows:
         shape = placer.snapshot.shape_at(row)
-        needs = tuple((need.requests, need.nodes) for need in shape.devices)
-        kinds.setdefault((needs, shape.requests), []).append(row)
+        sought = tuple(search.sought(shape) for search in searching)
+        kinds.setdefault((sought, shape.requests), []).append(row)
     return list(kinds.values())
-
-
-def devices_wanted(shape: Shape) -> int:
-    """Return how many devices the claims of a shape request at least."""
-    return sum(_request_count(need.requests) for need in shape.devices if need.requests)
-
-
-@lru_cache(maxsize=1024)
-def _request_count(requests: bytes) -> int:
-    return sum(map(_fewest_of, _DECODER.decode(requests).requests or ()))
-
-
-def _fewest_of(request: DeviceRequest) -> int:
-    if request.exactly is not None:
-        return request.exactly.count or 1
-    return min((alternative.count or 1 for alternative in request.firstAvailable or ()), default=0)
 
 
 def _searched(placer: Placer, rows: Sequence[int]) -> dict[int, int]:

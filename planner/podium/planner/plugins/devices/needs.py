@@ -7,7 +7,7 @@ and the pod needs a place among the consumers of the claim.
 Source: PreFilter of the plugin DynamicResources of kube-scheduler 1.36 and 1.37.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import NamedTuple
@@ -27,6 +27,7 @@ from podium.api.devices import (
 from podium.api.podclaims import EntryClaim
 from podium.api.selectors import NodeRequirement, node_terms
 from podium.cluster.reader import Name
+from podium.planner.shapes import PodNeed, Shape
 
 _ENCODER = msgspec.json.Encoder()
 # The name of the claim for extended resources before it is written. No claim of a server has it.
@@ -71,15 +72,62 @@ class ExtendedNeed(NamedTuple):
     requests: tuple[CountedRequest, ...]
 
 
-class ExtendedNeeds(NamedTuple):
-    """The extended resources of a pod that classes provide, by name.
+class DeviceNeeds(NamedTuple):
+    """The needs of a pod in devices, the plugin's part of a shape.
 
-    `written` says that the status of the pod names a claim for them. The API server never removes it, and
-    then no kubelet starts the pod without a claim.
+    `refused` says why the pod's claims keep it from every node, empty if they do not. `extended` are the
+    resources that a class provides where no device plugin does. `written` says that the status of the pod
+    names a claim for them. The API server never removes it, and then no kubelet starts the pod without a
+    claim.
     """
 
-    resources: tuple[ExtendedNeed, ...] = ()
+    refused: str = ""
+    claims: tuple[ClaimNeed, ...] = ()
+    extended: tuple[ExtendedNeed, ...] = ()
     written: bool = False
+
+    @property
+    def node_constraints(self) -> tuple[tuple[NodeRequirement, ...] | None, ...]:
+        """The terms of the allocated claims, of which a node has to meet one each."""
+        return tuple(need.nodes for need in self.claims if not need.requests)
+
+    @property
+    def alike(self) -> "DeviceNeeds":
+        """The needs themselves: claims have names only if other pods may use them."""
+        return self
+
+    @property
+    def restricts(self) -> bool:
+        """Return whether devices may restrict the nodes of the pod."""
+        return bool(self.refused or self.claims or self.extended)
+
+    @property
+    def weight(self) -> int:
+        """The number of parts, an estimate of the memory that they take."""
+        return len(self.claims) + len(self.extended)
+
+    @property
+    def attaches(self) -> bool:
+        """Return false: the number of devices on a node is no limit of its own."""
+        return False
+
+    @property
+    def exclusive_claims(self) -> tuple[Name, ...]:
+        """No claims: several pods may use one."""
+        return ()
+
+    @property
+    def exclusive(self) -> bool:
+        """Return false, as no claim is exclusive."""
+        return False
+
+    def excludes(self, other: PodNeed, *, on_node: bool) -> bool:  # noqa: ARG002 - they exclude none
+        """Return false: devices in use refuse a pod, not the pod that uses them."""
+        return False
+
+
+# Returns the needs in a shape.
+NeedsOf = Callable[[Shape], DeviceNeeds]
 
 
 def extended_requests(needs: Iterable[ExtendedNeed]) -> list[DeviceRequest]:

@@ -9,6 +9,7 @@ Source: structured.Features of k8s.io/dynamic-resource-allocation 0.36.3 and 0.3
 from typing import NamedTuple
 
 from podium.api.minors import group_minor
+from podium.errors import PodiumError
 
 LATEST = 37
 # Upstream's names of the gates that the files of the minors have; the others are always on.
@@ -43,3 +44,21 @@ def default_gates(minor: int) -> Gates:
     """Return the gates of kube-scheduler 1.`minor` as it starts without options."""
     on = group_minor(minor).enabled({})
     return Gates(minor, **{field: name in on for field, name in _NAMES.items()})
+
+
+# The errors of an allocation, with upstream's texts.
+#
+# An error ends the scheduling attempt of the pod, because claims, classes or selectors are not valid. A
+# node's error only excludes the node. Devices that do not suffice are no error.
+
+
+class AllocationError(PodiumError):
+    """The claims cannot be allocated on any node until an object changes."""
+
+
+class NodeAllocationError(AllocationError):
+    """The claims cannot be allocated on this node because of its pools."""
+
+
+class UnansweredAllocationError(AllocationError):
+    """The claims cannot be allocated now, because a selector has no result; later it may have one."""

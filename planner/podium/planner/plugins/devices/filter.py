@@ -3,7 +3,7 @@
 An answer for a node holds until its devices are used or freed, or slices and classes change. So each shape
 keeps its answers by node, and only nodes that changed since are asked again. A pod that is assumed on a node
 gets its devices there at once, and later pods see them in use. A pod that is taken away in a trial frees the
-devices of its claims, as `devices.index` says: a preemption may free devices.
+devices of its claims, as `index` says: a preemption may free devices.
 
 Where a class provides extended resources of a pod, the pod needs one more claim, which depends on the node:
 its requests are those for the resources that the node itself does not offer. So nodes are asked in groups.
@@ -22,43 +22,46 @@ device for a preemptor.
 """
 
 import contextlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from contextlib import AbstractContextManager
+from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
 from kubecel import DeviceResults, SelectorCompileError
 from podium import jsontext
-from podium.api.devices import Allocation, Device, DeviceClaim, DeviceClaimSpec, ResourceClaim
+from podium.api.devices import Allocation, Device, DeviceClaim, DeviceClaimSpec, DeviceRequest, ResourceClaim
 from podium.api.meta import ObjectMeta
-from podium.api.selectors import node_terms
+from podium.api.selectors import NodeRequirement, node_terms
 from podium.planner.arrays import Bools, Int32s, Int64s, Rows, grown
 from podium.planner.deadline import NEVER, UnansweredDecisionError
-from podium.planner.devices.allocator import Allocator
-from podium.planner.devices.errors import AllocationError, UnansweredAllocationError
-from podium.planner.devices.gates import default_gates
-from podium.planner.devices.inventory import drivers_devices
-from podium.planner.devices.needs import (
-    ALTERNATIVES_WEIGHT,
-    BEST_ALTERNATIVES,
-    ClaimNeed,
-    ExtendedNeed,
-    alternative_points,
-    extended_claim_need,
-)
-from podium.planner.devices.plannedclaims import (
+from podium.planner.filters.nodes import StaticFilter
+from podium.planner.filters.terms import any_term, unmet_terms
+from podium.planner.framework import NodeFilter, Rivals
+from podium.planner.plugins.devices.allocator import Allocator
+from podium.planner.plugins.devices.claims import (
     ANYWHERE,
     AssumedClaim,
     ReservedClaim,
     StaleClaim,
     claim_key,
 )
-from podium.planner.devices.requests import Demand
-from podium.planner.devices.search import SearchLimits
-from podium.planner.devices.usage import DeviceUsage
-from podium.planner.filters.nodes import StaticFilter
-from podium.planner.filters.terms import any_term, unmet_terms
-from podium.planner.framework import NodeFilter, Rivals
+from podium.planner.plugins.devices.gates import AllocationError, UnansweredAllocationError, default_gates
+from podium.planner.plugins.devices.index import DeviceIndex
+from podium.planner.plugins.devices.inventory import drivers_devices
+from podium.planner.plugins.devices.needs import (
+    ALTERNATIVES_WEIGHT,
+    BEST_ALTERNATIVES,
+    ClaimNeed,
+    ExtendedNeed,
+    NeedsOf,
+    alternative_points,
+    extended_claim_need,
+)
+from podium.planner.plugins.devices.requests import Demand
+from podium.planner.plugins.devices.search import SearchLimits
+from podium.planner.plugins.devices.usage import DeviceUsage
 from podium.planner.shapes import Shape
 from podium.planner.snapshot import Snapshot
 
@@ -86,22 +89,27 @@ class AllocatedClaimsFilter(StaticFilter):
     """The nodes that can use the devices of the pod's allocated claims."""
 
     REASON = UNAVAILABLE
-    READS = ("devices",)
+
+    def __init__(self, snapshot: Snapshot, needs: NeedsOf) -> None:
+        super().__init__(snapshot)
+        self._needs = needs
+
+    def reads(self, shape: Shape) -> tuple[tuple[NodeRequirement, ...] | None, ...]:
+        """Return the terms of the allocated claims."""
+        return self._needs(shape).node_constraints
 
     def unmet(self, shape: Shape, nodes: Bools) -> str:
         """Return where the devices of the first claim are that some nodes do not reach."""
-        for need in shape.devices:
-            if need.requests or need.nodes is None:
-                continue
-            if (nodes & ~any_term(self._snapshot, need.nodes)).any():
-                return f"{unmet_terms(self._snapshot, nodes, need.nodes)} (for the devices of a claim)"
+        for terms in self.reads(shape):
+            if terms is not None and (nodes & ~any_term(self._snapshot, terms)).any():
+                return f"{unmet_terms(self._snapshot, nodes, terms)} (for the devices of a claim)"
         return ""
 
     def _feasible(self, shape: Shape) -> Bools:
         passes = np.ones(len(self._snapshot.alive), np.bool_)
-        for need in shape.devices:
-            if not need.requests and need.nodes is not None:
-                passes &= any_term(self._snapshot, need.nodes)
+        for terms in self.reads(shape):
+            if terms is not None:
+                passes &= any_term(self._snapshot, terms)
         return passes
 
 
@@ -141,17 +149,21 @@ class _NodeAnswers:
 class DevicesFilter(NodeFilter):
     """The nodes with free devices for the claims of a pod that have none yet."""
 
-    COUNTS = True
+    COUNTS = SEARCHES = True
     AWAITS = "waiting for the claims of pods that are gone to release their devices"
+    NEVER_FREED: ClassVar = dict.fromkeys(
+        (UNALLOCATABLE, IN_USE), "preempts nothing for devices (kubernetes/enhancements#5690)"
+    )
 
-    def __init__(self, snapshot: Snapshot, *, freed_by_pods: bool) -> None:
-        self.allocated = AllocatedClaimsFilter(snapshot)
+    def __init__(
+        self, snapshot: Snapshot, known: DeviceIndex, needs: NeedsOf, *, freed_by_pods: bool
+    ) -> None:
+        self.allocated = AllocatedClaimsFilter(snapshot, needs)
         self.static = (self.allocated,)
         self._snapshot = snapshot
-        self._known = snapshot.devices
+        self._known = known
+        self._needs = needs
         self._known.freed_by_pods = freed_by_pods
-        # The end of the decision under way, after which no selector is evaluated.
-        self.deadline = NEVER
         self._limits = SearchLimits(0, 0)
         self._allocator: Allocator | None = None
         self._results = DeviceResults(snapshot.minor, ())
@@ -185,7 +197,7 @@ class DevicesFilter(NodeFilter):
         passes, needs = self._open(shape)
         if not passes.item(row):
             return UNAVAILABLE
-        node_needs = self._needs_at(shape, needs, row)
+        node_needs = self._with_extended(shape, needs, self._extended_at(shape, row))
         if node_needs is None:
             return NAMED
         if not node_needs:
@@ -193,33 +205,34 @@ class DevicesFilter(NodeFilter):
         answers = self._fresh(node_needs, np.array((row,), np.intp))
         return answers.reason(answers.numbers.item(row), node_needs) or None
 
-    def short(self, shape: Shape) -> dict[str, Bools]:
-        """Return the refused node rows by reason."""
+    def refused_by_reason(self, shape: Shape, rows: Bools) -> dict[str, Bools]:
+        """Return the rows by reason."""
         if self._in_use(shape):
-            return {IN_USE: np.ones(len(self._snapshot.alive), np.bool_)}
+            return {IN_USE: rows}
         passes, needs = self._open(shape)
-        refused = {UNAVAILABLE: ~passes}
+        refused = {UNAVAILABLE: rows & ~passes}
         for node_needs, group in self._groups(shape, needs):
-            rows = passes & group
+            left = rows & passes & group
             if node_needs is None:
-                refused[NAMED] = rows
+                refused[NAMED] = left
             elif node_needs:
-                answers = self._fresh(node_needs, np.flatnonzero(rows))
+                answers = self._fresh(node_needs, np.flatnonzero(left))
                 numbers = answers.numbers
-                for number in np.unique(numbers[rows & (numbers > 0)]).tolist():
+                for number in np.unique(numbers[left & (numbers > 0)]).tolist():
                     why = answers.reason(number, node_needs)
-                    refused[why] = refused.get(why, False) | (rows & (numbers == number))
+                    refused[why] = refused.get(why, False) | (left & (numbers == number))
         return refused
 
     def concerns(self, shape: Shape) -> bool:
         """Return whether a pod of a shape needs devices, or a place among the consumers of a claim."""
-        return bool(shape.extended.resources) or any(need.requests or need.place for need in shape.devices)
+        needs = self._needs(shape)
+        return bool(needs.extended) or any(need.requests or need.place for need in needs.claims)
 
     def prefers(self, shape: Shape) -> bool:
         """Return whether the claims of a pod of a shape have alternatives, whose order is a preference."""
         return any(
             request.firstAvailable
-            for need in shape.devices
+            for need in self._needs(shape).claims
             if need.requests
             for request in _DECODER.decode(need.requests).requests or ()
         )
@@ -227,7 +240,7 @@ class DevicesFilter(NodeFilter):
     def scores(self, shape: Shape, rows: Rows) -> Int64s:
         """Return the weighted score by alternatives; `rows` are the whole choice, and all of them pass."""
         _, needs = self._open(shape)
-        points = np.full(len(rows), sum(need.points for need in shape.devices), np.int64)
+        points = np.full(len(rows), sum(need.points for need in self._needs(shape).claims), np.int64)
         for node_needs, group in self._groups(shape, needs):
             if node_needs:
                 asked = rows[group[rows]]
@@ -242,9 +255,11 @@ class DevicesFilter(NodeFilter):
         """Begin a block in which claims of pods that are gone hold no devices."""
         return self._known.once_released()
 
-    def refused_by_reason(self, shape: Shape, rows: Bools) -> dict[str, Bools]:
-        """Return the rows by reason."""
-        return {reason: rows & short for reason, short in self.short(shape).items()}
+    def sought(self, shape: Shape) -> tuple[int, Hashable]:
+        """Return how many devices the claims of a shape request at least, and what they request."""
+        claims = self._needs(shape).claims
+        number = sum(_request_count(need.requests) for need in claims if need.requests)
+        return number, tuple((need.requests, need.nodes) for need in claims)
 
     def lost(self, shape: Shape, row: int) -> str | None:
         """Return why a node row cannot use the devices of the pod's claims."""
@@ -255,10 +270,11 @@ class DevicesFilter(NodeFilter):
 
         With more free devices a request for all of them may fail, and the next alternative is not tried.
         """
-        if not (shape.devices or shape.extended.resources):
+        own = self._needs(shape)
+        if not (own.claims or own.extended):
             return None
         passes = self.allocated.mask(shape).copy()
-        needs = tuple(need for need in shape.devices if need.requests)
+        needs = tuple(need for need in own.claims if need.requests)
         for node_needs, rows in self._groups(shape, needs):
             if node_needs is None:
                 passes &= ~rows
@@ -283,7 +299,7 @@ class DevicesFilter(NodeFilter):
 
     def _in_use(self, shape: Shape) -> bool:
         """Return whether a claim of a shape has no place for one more consumer."""
-        places = (need.place for need in shape.devices if need.place is not None)
+        places = (need.place for need in self._needs(shape).claims if need.place is not None)
         return not all(map(self._known.has_place, places))
 
     def _groups(
@@ -291,7 +307,7 @@ class DevicesFilter(NodeFilter):
     ) -> Iterator[tuple[tuple[ClaimNeed, ...] | None, Bools]]:
         """Yield node rows with the claims that a pod needs there; None for those that it must avoid."""
         groups: list[tuple[tuple[ExtendedNeed, ...], Bools]] = [((), self._snapshot.alive)]
-        for need in shape.extended.resources:
+        for need in self._needs(shape).extended:
             backed = self._snapshot.backed(need.resource)
             if backed is not None:
                 parts = [(extended, rows & ~backed) for extended, rows in groups]
@@ -300,13 +316,9 @@ class DevicesFilter(NodeFilter):
         for extended, rows in groups:
             yield self._with_extended(shape, needs, extended), rows
 
-    def _needs_at(self, shape: Shape, needs: tuple[ClaimNeed, ...], row: int) -> tuple[ClaimNeed, ...] | None:
-        """Return the claims that a pod needs on a node row, None if it must avoid the node."""
-        return self._with_extended(shape, needs, self._extended_at(shape, row))
-
     def _extended_at(self, shape: Shape, row: int) -> tuple[ExtendedNeed, ...]:
         """Return the extended resources that classes provide on a node row."""
-        resources = shape.extended.resources
+        resources = self._needs(shape).extended
         return tuple(need for need in resources if self._snapshot.is_backed(need.resource, row))
 
     def _with_extended(
@@ -314,12 +326,12 @@ class DevicesFilter(NodeFilter):
     ) -> tuple[ClaimNeed, ...] | None:
         if extended:
             return (*needs, extended_claim_need(shape.namespace, extended))
-        return None if shape.extended.written else needs
+        return None if self._needs(shape).written else needs
 
     def _open(self, shape: Shape) -> tuple[Bools, tuple[ClaimNeed, ...]]:
         """Return the rows for claims with devices, assumed ones too, and the needs that have none yet."""
         passes, needs = self.allocated.mask(shape).copy(), []
-        for need in shape.devices:
+        for need in self._needs(shape).claims:
             assumed = self._known.assumed(need.claim) if need.claim is not None else None
             if assumed is not None:
                 if assumed.nodeSelector is not None:
@@ -364,7 +376,7 @@ class DevicesFilter(NodeFilter):
 
     def _select(self, expression: str, driver: str, device: Device) -> bool:
         """Evaluate a selector. Raises SelectorCompileError, SelectorRuntimeError and DecisionTimeoutError."""
-        self.deadline.enforce()
+        self._snapshot.deadline.enforce()
         self._limits.spend(0)
         try:
             result = self._results.evaluate(expression, driver, device)
@@ -383,7 +395,7 @@ class DevicesFilter(NodeFilter):
         if len(answers.numbers) < height:
             answers.numbers = grown(answers.numbers, height, -1)
             answers.points = grown(answers.points, height, 0)
-        if answers.unanswered and self.deadline is not NEVER:
+        if answers.unanswered and self._snapshot.deadline is not NEVER:
             answers.numbers[answers.unanswered] = -1
             answers.unanswered.clear()
         if unused or answers.seen == self._now:
@@ -421,7 +433,7 @@ class DevicesFilter(NodeFilter):
         try:
             allocations = self._allocate(answers, row, usage, steps)
         except UnansweredAllocationError as error:
-            if self.deadline is not NEVER:
+            if self._snapshot.deadline is not NEVER:
                 raise UnansweredDecisionError(_with_claim_names(str(error), needs)) from None
             answers.unanswered.append(row)
             return str(error), 0
@@ -489,7 +501,7 @@ class DevicesFilter(NodeFilter):
         It is empty too for a pod that cannot use its claims, such as a nominated pod with a missing claim.
         """
         known, allocations = self._known, list[Allocation]()
-        needs = [need for need in shape.devices if need.requests]
+        needs = [need for need in self._needs(shape).claims if need.requests]
         claims = []
         if needs:
             unallocated = known.unallocated(pod_row)
@@ -505,11 +517,11 @@ class DevicesFilter(NodeFilter):
         open_needs = tuple(need for claim, need in claims if known.assumed(claim.claim) is None)
         if open_needs:
             answers = self._fresh(open_needs, np.zeros(0, np.intp))
-            outer, self.deadline = self.deadline, NEVER
+            outer, self._snapshot.deadline = self._snapshot.deadline, NEVER
             # A move cannot fail.
             with contextlib.suppress(AllocationError):
                 allocations = self._allocate(answers, node_row, self._known.usage, NODE_STEPS) or []
-            self.deadline = outer
+            self._snapshot.deadline = outer
             if not allocations:
                 return ()
         left = iter(allocations)
@@ -523,6 +535,17 @@ class DevicesFilter(NodeFilter):
         moves = zip(pod_rows.tolist(), shape_ids.tolist(), node_rows.tolist(), strict=True)
         for pod_row, shape_id, node_row in moves:
             self._moved(pod_row, shape_id, node_row, sign)
+
+
+@lru_cache(maxsize=1024)
+def _request_count(requests: bytes) -> int:
+    return sum(map(_fewest_of, _DECODER.decode(requests).requests or ()))
+
+
+def _fewest_of(request: DeviceRequest) -> int:
+    if request.exactly is not None:
+        return request.exactly.count or 1
+    return min((alternative.count or 1 for alternative in request.firstAvailable or ()), default=0)
 
 
 def _marked(at: int) -> str:

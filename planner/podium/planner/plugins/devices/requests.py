@@ -24,7 +24,7 @@ from podium.api.devices import (
     ExactRequest,
     ResourceClaim,
 )
-from podium.planner.devices.gates import Gates
+from podium.planner.plugins.devices.gates import Gates
 
 
 class SelectorList(NamedTuple):

@@ -26,16 +26,12 @@ from podium.api.devices import (
 from podium.api.nodeselector import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from podium.api.selectors import NAME_FIELD
 from podium.planner.deadline import Deadline
-from podium.planner.devices.capacity import consumed_amounts
-from podium.planner.devices.chosendevices import DeviceTrial
-from podium.planner.devices.errors import AllocationError, NodeAllocationError
-from podium.planner.devices.gates import Gates
-from podium.planner.devices.inventory import PoolDevice, SliceIndex
-from podium.planner.devices.nodeview import NodeView, Select
-from podium.planner.devices.pools import PoolCatalog
-from podium.planner.devices.requests import Demand, DemandReader, DeviceNeed, FlatClaim
-from podium.planner.devices.search import AllDevices, DeviceSearch
-from podium.planner.devices.usage import DeviceUsage, consumed_of
+from podium.planner.plugins.devices.chosendevices import DeviceTrial, NodeView, Select
+from podium.planner.plugins.devices.gates import AllocationError, Gates, NodeAllocationError
+from podium.planner.plugins.devices.inventory import PoolCatalog, PoolDevice, SliceIndex
+from podium.planner.plugins.devices.requests import Demand, DemandReader, DeviceNeed, FlatClaim
+from podium.planner.plugins.devices.search import AllDevices, DeviceSearch
+from podium.planner.plugins.devices.usage import DeviceUsage, consumed_amounts, consumed_of
 
 # The allocations of a solution: results, configuration and the nodes that can use the devices.
 #

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 
 from podium.api.devices import MAX_RESULTS
 from podium.planner.deadline import Deadline
-from podium.planner.devices.chosendevices import DeviceTrial
-from podium.planner.devices.errors import AllocationError, UnansweredAllocationError
-from podium.planner.devices.requests import DeviceNeed
+from podium.planner.plugins.devices.chosendevices import DeviceTrial
+from podium.planner.plugins.devices.gates import AllocationError, UnansweredAllocationError
+from podium.planner.plugins.devices.requests import DeviceNeed
 
 TOO_LONG = "timed out trying to allocate devices"
 # The most characters of a selector in an error.

@@ -45,37 +45,34 @@ from podium.api.podclaims import (
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Name
-from podium.planner.devices.extended import (
-    classes_by_resource,
-    extended_claim,
-    extended_claim_name,
-    extended_needs,
-)
-from podium.planner.devices.needs import (
-    ClaimNeed,
-    ConsumerPlace,
-    ExtendedNeed,
-    ExtendedNeeds,
-    class_refusal,
-    need_of,
-)
-from podium.planner.devices.plannedclaims import (
+from podium.planner.framework import HeldClaim
+from podium.planner.indexes import Unread, discard
+from podium.planner.plugins.devices.claims import (
     AssumedClaim,
-    HeldClaim,
     ReservedClaim,
     StaleClaim,
     allocation_of,
     claim_key,
+    classes_by_resource,
     consumer_of,
+    extended_claim,
+    extended_claim_name,
+    extended_needs,
     is_allocated,
+    is_prepared,
     memory_key,
     node_of,
     owner_of,
     same_devices,
 )
-from podium.planner.devices.prepared import is_prepared
-from podium.planner.devices.usage import DeviceUsage
-from podium.planner.indexes import Unread, discard
+from podium.planner.plugins.devices.needs import (
+    ClaimNeed,
+    ConsumerPlace,
+    ExtendedNeed,
+    class_refusal,
+    need_of,
+)
+from podium.planner.plugins.devices.usage import DeviceUsage
 
 GROUPS = "podgroups"
 _KINDS = (Kind.RESOURCE_CLAIM, Kind.DEVICE_CLASS, Kind.RESOURCE_SLICE)
@@ -130,9 +127,7 @@ class DeviceIndex:
         self._changed_class = False
 
     def add_user(self, row: int, pod: Schedulable, *, extended: bool = False) -> None:
-        """Record the claims of a pod; `extended` says that it may need one for extended resources."""
-        if not (pod.spec.resourceClaims or extended or _made_for(pod)):
-            return
+        """Record a pod with claims; `extended` says that it may need one for extended resources."""
         user = self._pods[row] = self._user(pod, extended=extended)
         if user.group is not None:
             self._members.setdefault(user.group, set()).add(row)
@@ -181,20 +176,21 @@ class DeviceIndex:
                 claims.append(HeldClaim(key, number, entry.shared or not entry.created))
         return claims
 
-    def extended(self, pod: Schedulable, requested: Iterable[str]) -> ExtendedNeeds:
+    def extended(self, pod: Schedulable, requested: Iterable[str]) -> tuple[tuple[ExtendedNeed, ...], bool]:
         """Return the requested resources that classes provide on nodes without a device plugin for them.
 
-        A running pod has its devices from its node.
+        Return also whether the status of the pod names a claim for them. A running pod has its devices from
+        its node.
         """
-        written = _made_for(pod)
+        written = made_for(pod)
         if not self.resources or not self.is_known or (written and pod.spec.nodeName):
-            return ExtendedNeeds()
+            return (), False
         needs = extended_needs(pod, requested, self.resources)
-        return ExtendedNeeds(needs, bool(written)) if needs else ExtendedNeeds()
+        return needs, bool(written and needs)
 
     def holds(self, pod: Schedulable) -> bool:
         """Return whether a pod runs with devices of claims."""
-        return bool(pod.spec.nodeName and (pod.spec.resourceClaims or _made_for(pod)))
+        return bool(pod.spec.nodeName and (pod.spec.resourceClaims or made_for(pod)))
 
     def needs(self, pod: Schedulable) -> tuple[str, tuple[ClaimNeed, ...]]:
         """Return why a pod cannot use its claims now, empty if it can, and what they need of a node.
@@ -440,7 +436,7 @@ class DeviceIndex:
     def _user(self, pod: Schedulable, *, extended: bool) -> "_User":
         group = _native_group(pod)
         entries = entry_claims(pod, self._groups.get(group) if group is not None else None)
-        name = _made_for(pod) if pod.spec.nodeName else extended_claim_name(pod) if extended else ""
+        name = made_for(pod) if pod.spec.nodeName else extended_claim_name(pod) if extended else ""
         return _User(pod, group, entries, name)
 
     def _settle(self, key: Name) -> None:
@@ -522,7 +518,7 @@ class _User:
         return used.uid or used.name
 
 
-def _made_for(pod: Schedulable) -> str:
+def made_for(pod: Schedulable) -> str:
     """Return the name of the claim that the status of a pod names for extended resources, empty for none."""
     named = pod.status.extendedResourceClaimStatus if pod.status is not None else None
     return named.resourceClaimName if named is not None else ""

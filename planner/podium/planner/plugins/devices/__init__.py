@@ -1,0 +1,1 @@
+"""The devices of a pod: which devices of a node its claims get, as kube-scheduler's allocator decides."""

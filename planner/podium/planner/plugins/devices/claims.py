@@ -1,0 +1,374 @@
+"""The claims of a plan: what is assumed, what is to be written before a bind, and what is held or left over.
+
+A plan names a claim by namespace and name, and by the UID that it had. The functions read what matters of a
+claim as it is stored: its devices, its only node, and the pod whose extended resources it is for.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import NamedTuple
+
+import msgspec
+
+from podium.api.core import Container, Pod
+from podium.api.devices import (
+    EXTENDED_RESOURCE_CLAIM,
+    IMPLICIT_RESOURCE_PREFIX,
+    AllocatedDevice,
+    Allocation,
+    ClaimConsumer,
+    DeviceClaim,
+    DeviceClaimSpec,
+    DeviceClass,
+    ResourceClaim,
+    ResourceClaimStatus,
+)
+from podium.api.meta import ObjectMeta, OwnerReference
+from podium.api.quantity import QuantityError
+from podium.api.schedulable import Schedulable
+from podium.api.selectors import NAME_FIELD
+from podium.cluster.reader import Name
+from podium.planner.plugins.devices.inventory import nanos
+from podium.planner.plugins.devices.needs import IN_MEMORY, CountedRequest, ExtendedNeed, extended_requests
+from podium.text import listed
+
+# Extended resources that device classes provide: the claim that a scheduler creates for a pod.
+#
+# A pod can request a resource such as `example.com/gpu` from a device plugin or from a class with this name.
+# On a node whose device plugin offers the resource, the plugin provides it; on others, the class does. Then
+# the pod needs a claim with a request for each container. Containers that run at the same time need devices
+# of their own. An init container ends before later containers start, so it uses their devices first, and init
+# containers share what they need beyond these.
+#
+# kube-scheduler leaves the name of the claim to the API server. Here it follows from the pod's UID. So a
+# create that is sent twice, by one leader or by two, makes one claim.
+#
+# Source: extendeddynamicresources.go of kube-scheduler and extendedresourcecache.go of
+# k8s.io/dynamic-resource-allocation, 1.36 and 1.37.
+
+
+# The longest name that the API server generates, and the length of its end here.
+_LONGEST, _DIGITS = 63, 10
+
+Classes = Mapping[str, DeviceClass]
+
+
+class RequestMapping(NamedTuple):
+    """The request whose devices a container uses for a resource, as in status.extendedResourceClaimStatus."""
+
+    container: str
+    resource: str
+    request: str
+
+
+class ExtendedClaim(NamedTuple):
+    """The claim for the extended resources of a pod, and the use of its requests by containers."""
+
+    claim: ResourceClaim
+    mappings: tuple[RequestMapping, ...]
+
+
+class _Need(NamedTuple):
+    """A request of one container: its name, and the devices that it needs beyond those that it reuses."""
+
+    name: str
+    amount: int
+
+
+def classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
+    """Return the class that provides each extended resource: the newest, and of these the first by name."""
+    by_resource: dict[str, DeviceClass] = {}
+    by_name = sorted(classes, key=lambda class_: class_.metadata.name or "")
+    for class_ in sorted(by_name, key=lambda class_: class_.metadata.creationTimestamp or "", reverse=True):
+        if class_.spec.extendedResourceName is not None:
+            by_resource.setdefault(class_.spec.extendedResourceName, class_)
+        by_resource[f"{IMPLICIT_RESOURCE_PREFIX}{class_.metadata.name}"] = class_
+    return by_resource
+
+
+def extended_needs(pod: Pod, resources: Iterable[str], classes: Classes) -> tuple[ExtendedNeed, ...]:
+    """Return the needs for those of a pod's requested resources that a class provides."""
+    extended = []
+    for resource in sorted(name for name in resources if name in classes and _extended(name)):
+        class_name = classes[resource].metadata.name or ""
+        needs, _ = _needs(pod, resource)
+        requests = tuple(CountedRequest(need.name, class_name, need.amount) for need in needs)
+        if requests:
+            extended.append(ExtendedNeed(resource, requests))
+    return tuple(extended)
+
+
+def extended_claim(pod: Pod, needs: Sequence[ExtendedNeed]) -> ExtendedClaim:
+    """Return the claim of a pod for these resources."""
+    used = (mapping for need in needs for mapping in _needs(pod, need.resource)[1])
+    spec = DeviceClaimSpec(devices=DeviceClaim(requests=extended_requests(needs)))
+    return ExtendedClaim(ResourceClaim(metadata=_metadata(pod), spec=spec), tuple(used))
+
+
+def extended_claim_name(pod: Pod) -> str:
+    """Return the name of the claim for the extended resources of a pod: always the same for its UID."""
+    end = sha256(f"{pod.metadata.uid}/{pod.metadata.name}".encode()).hexdigest()[:_DIGITS]
+    return f"{_generated(pod)[: _LONGEST - _DIGITS]}{end}"
+
+
+def _generated(pod: Pod) -> str:
+    return f"{pod.metadata.name}-extended-resources-"
+
+
+def _metadata(pod: Pod) -> ObjectMeta:
+    return ObjectMeta(
+        name=extended_claim_name(pod),
+        generateName=_generated(pod),
+        namespace=pod.metadata.namespace,
+        annotations={EXTENDED_RESOURCE_CLAIM: "true"},
+        ownerReferences=[
+            OwnerReference("v1", "Pod", pod.metadata.name or "", pod.metadata.uid or "", controller=True)
+        ],
+    )
+
+
+def _needs(pod: Pod, resource: str) -> tuple[list[_Need], list[RequestMapping]]:
+    """Return the requests for one resource, and the use of each."""
+    init = pod.spec.initContainers or []
+    containers: list[Container] = [*init, *(pod.spec.containers or ())]
+    brief = [at for at, container in enumerate(init) if container.restartPolicy != "Always"]
+    lasting: dict[int, _Need] = {}
+    mappings: list[RequestMapping] = []
+    for at, container in enumerate(containers):
+        if at not in brief:
+            need, used = _need(at, container, resource, ())
+            mappings.extend(used)
+            if need is not None:
+                lasting[at] = need
+    extra: list[_Need] = []
+    of_init: list[RequestMapping] = []
+    for at in brief:
+        later = [need for place, need in lasting.items() if place >= at]
+        need, used = _need(at, containers[at], resource, later)
+        of_init.extend(used)
+        if need is not None:
+            extra.append(need)
+    if not extra:
+        return list(lasting.values()), [*mappings, *of_init]
+    # Init containers run one after the other, so the largest of their requests serves all.
+    largest = max(extra, key=lambda need: need.amount)
+    names = {need.name for need in extra}
+    of_init = [use._replace(request=largest.name) if use.request in names else use for use in of_init]
+    return [largest, *lasting.values()], [*mappings, *of_init]
+
+
+def _need(
+    at: int, container: Container, resource: str, reusable: Iterable[_Need]
+) -> tuple[_Need | None, list[RequestMapping]]:
+    """Return a container's own request for a resource beside the reusable ones, and the use of each."""
+    resources = container.resources
+    # A server fills in a request from a limit.
+    requests = {**(resources.limits or {}), **(resources.requests or {})} if resources is not None else {}
+    try:
+        amount, rest = divmod(nanos(requests.get(resource, 0)), 10**9)
+    except QuantityError:
+        # The pod is not placed.
+        return None, []
+    if amount <= 0 or rest:
+        return None, []
+    used: list[RequestMapping] = []
+    have = 0
+    for reused in reusable:
+        have += reused.amount
+        used.append(RequestMapping(container.name or "", resource, reused.name))
+        if have >= amount:
+            return None, used
+    own = _Need(f"container-{at}-request-{sorted(requests).index(resource)}", amount - have)
+    return own, [*used, RequestMapping(container.name or "", resource, own.name)]
+
+
+def _extended(name: str) -> bool:
+    """Return whether a class can provide a resource of this name."""
+    if name.startswith(IMPLICIT_RESOURCE_PREFIX):
+        return True
+    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
+
+
+# Devices that are not of one node.
+ANYWHERE = ""
+
+
+class AssumedClaim(NamedTuple):
+    """The allocation that is to be written to a claim: the claim's key and UID.
+
+    A claim for `extended` resources has a key in memory, and `stored` is its key once it is created.
+    """
+
+    claim: Name
+    uid: str
+    allocation: Allocation
+    extended: tuple[ExtendedNeed, ...] = ()
+    stored: Name | None = None
+
+
+class ReservedClaim(NamedTuple):
+    """The consumers that are to be written to a claim, with its allocation unless it has one already.
+
+    A claim for extended resources is `created` first. It has no UID in the plan, but an owner.
+    """
+
+    claim: Name
+    uid: str
+    allocation: Allocation | None
+    consumers: tuple[ClaimConsumer, ...]
+    created: ExtendedClaim | None = None
+
+    @property
+    def assumed(self) -> AssumedClaim | None:
+        """The allocation that the API server does not have yet, None for none."""
+        if self.allocation is None:
+            return None
+        if self.created is None:
+            return AssumedClaim(self.claim, self.uid, self.allocation)
+        owner = self.consumers[0]
+        key = memory_key(self.claim[0], owner.name, owner.uid)
+        return AssumedClaim(key, "", self.allocation, stored=self.claim)
+
+    def concerns(self, claim: ResourceClaim) -> bool:
+        """Return whether a claim of this name is the planned one."""
+        if self.created is None:
+            return (claim.metadata.uid or "") == self.uid
+        return owner_of(claim) == (self.consumers[0].name, self.consumers[0].uid)
+
+    def is_written(self, claim: ResourceClaim) -> bool:
+        """Return whether a claim has these devices, or any if none are planned, and all the consumers."""
+        stored = allocation_of(claim)
+        same = stored is not None and (self.allocation is None or same_devices(stored, self.allocation))
+        return same and not self.missing(claim)
+
+    def written_to(self, claim: ResourceClaim) -> ResourceClaim:
+        """Return a claim with these devices and consumers."""
+        status = claim.status or ResourceClaimStatus()
+        consumers = [*(status.reservedFor or ()), *self.missing(claim)]
+        allocation = self.allocation or status.allocation
+        status = msgspec.structs.replace(status, allocation=allocation, reservedFor=consumers)
+        return msgspec.structs.replace(claim, status=status)
+
+    def is_reserved(self, claim: ResourceClaim) -> bool:
+        """Return whether a claim has these devices, or any of these consumers."""
+        stored = allocation_of(claim)
+        same = stored is not None and self.allocation is not None and same_devices(stored, self.allocation)
+        return same or len(self.missing(claim)) < len(self.consumers)
+
+    def missing(self, claim: ResourceClaim) -> list[ClaimConsumer]:
+        """Return those of the consumers that a claim does not have."""
+        known = {
+            consumer.uid
+            for consumer in (claim.status.reservedFor if claim.status is not None else None) or ()
+        }
+        return [consumer for consumer in self.consumers if consumer.uid not in known]
+
+
+class StaleClaim(NamedTuple):
+    """A claim for extended resources that an earlier attempt left: it is to be deleted."""
+
+    claim: Name
+    uid: str
+
+    def concerns(self, claim: ResourceClaim) -> bool:
+        """Return whether a claim of this name is the one to be deleted."""
+        return (claim.metadata.uid or "") == self.uid
+
+
+def memory_key(namespace: str, pod: str, uid: str) -> Name:
+    """Return the key of the claim for a pod's extended resources before it is created."""
+    return namespace, f"{IN_MEMORY}{pod}/{uid}"
+
+
+def consumer_of(pod: Schedulable) -> ClaimConsumer:
+    """Return a pod as the consumer of a claim."""
+    return ClaimConsumer("", "pods", pod.metadata.name or "", pod.metadata.uid or "")
+
+
+def owner_of(claim: ResourceClaim) -> tuple[str, str] | None:
+    """Return name and UID of the pod whose extended resources a claim is for, None for another claim."""
+    if (claim.metadata.annotations or {}).get(EXTENDED_RESOURCE_CLAIM) != "true":
+        return None
+    owner = claim.metadata.controller()
+    return (owner.name, owner.uid) if owner is not None and owner.kind == "Pod" else None
+
+
+def claim_key(claim: ResourceClaim) -> Name:
+    """Return namespace and name of a claim."""
+    return claim.metadata.namespace or "", claim.metadata.name or ""
+
+
+def is_allocated(claim: object) -> bool:
+    """Return whether an object is a claim with an allocation."""
+    return isinstance(claim, ResourceClaim) and allocation_of(claim) is not None
+
+
+def same_devices(first: Allocation, second: Allocation) -> bool:
+    """Return whether two allocations have the same devices for the same requests."""
+    return _devices(first) == _devices(second)
+
+
+def _devices(allocation: Allocation) -> list[tuple[str, str, str, str]]:
+    results = allocation.devices.results or ()
+    return [(result.request, result.driver, result.pool, result.device) for result in results]
+
+
+def node_of(allocation: Allocation) -> str:
+    """Return the only node that can use the devices of an allocation, ANYWHERE if there may be several."""
+    selector = allocation.nodeSelector
+    terms = (selector.nodeSelectorTerms if selector is not None else None) or ()
+    for field in (terms[0].matchFields or ()) if len(terms) == 1 else ():
+        if field.key == NAME_FIELD and field.operator == "In" and len(field.values or ()) == 1:
+            return (field.values or [ANYWHERE])[0]
+    return ANYWHERE
+
+
+def allocation_of(claim: ResourceClaim) -> Allocation | None:
+    """Return the allocation of a claim, None for none."""
+    return claim.status.allocation if claim.status is not None else None
+
+
+# Devices that their drivers prepare before a bind, such as devices that are attached to the node.
+#
+# An allocated device may name conditions that have to be true before a pod that uses it is bound, and others
+# of which each one means that the device cannot be prepared. Its driver reports them in the status of the
+# claim.
+#
+# Source: isClaimReadyForBinding of the plugin DynamicResources of kube-scheduler 1.36 and 1.37.
+
+
+def failed_device(claim: ResourceClaim) -> str:
+    """Return the device of a claim that cannot be prepared, with its conditions; empty if all may be."""
+    for device, conditions in _prepared_devices(claim):
+        failed = sorted({*(device.bindingFailureConditions or ())} & conditions)
+        if failed:
+            return f"device {device.driver}/{device.pool}/{device.device} has {listed(failed)}"
+    return ""
+
+
+def is_prepared(claim: ResourceClaim) -> bool:
+    """Return whether all conditions are true that the devices of a claim name."""
+    return all(
+        conditions.issuperset(device.bindingConditions or ())
+        for device, conditions in _prepared_devices(claim)
+    )
+
+
+def _prepared_devices(claim: ResourceClaim) -> Iterator[tuple[AllocatedDevice, set[str]]]:
+    """Yield the devices that have to be prepared before a bind, each with its conditions that are true."""
+    status = claim.status
+    allocation = status.allocation if status is not None else None
+    reported = (status.devices if status is not None else None) or ()
+    for device in (allocation.devices.results if allocation is not None else None) or ():
+        if device.bindingConditions:
+            own = (device.driver, device.pool, device.device, device.shareID)
+            yield (
+                device,
+                {
+                    condition.type
+                    for report in reported
+                    if (report.driver, report.pool, report.device, report.shareID) == own
+                    for condition in report.conditions or ()
+                    if condition.status == "True"
+                },
+            )
