@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tools.docs import chart, configuration, library, limits, rules, versions
+from tools.docs import chart, configuration, library, limits, rules, rulesets, versions
 from tools.docs.sources import ROOT
 from tools.manifests import metrics
 from tools.site import sections
@@ -63,6 +63,7 @@ def _opening(page: Path) -> str:
 PAGES: dict[Path, Callable[[str], str]] = {
     ROOT / "docs" / "admission-rules.md": _from_heading,
     ROOT / "docs" / "configuration.md": partial(_placed, configuration.reference),
+    ROOT / "docs" / "differences.md": partial(_placed, rulesets.table),
     ROOT / "docs" / "library.md": partial(_placed, library.reference),
     ROOT / "docs" / "limits.md": partial(_placed, limits.reference),
     ROOT / "docs" / "metrics.md": metrics.page,

@@ -34,7 +34,7 @@ from podium.documents.load import NOT_SERVED, STORAGE_KINDS, Loaded
 from podium.documents.reading import ClusterReading
 from podium.errors import QuestionError
 from podium.groups.trees import members_below
-from podium.planner.semantics import Semantics
+from podium.planner.semantics import DEFAULT_SEMANTICS, Semantics
 
 T = TypeVar("T")
 
@@ -199,7 +199,7 @@ def choose_rules(reading: ClusterReading, target: Target, choices: Choices) -> C
         return ChosenSemantics(semantics, set_by, _named_minor(semantics, minor), foreign)
     if own is not None:
         semantics = own.live.engine.semantics
-        why = f"its scheduler is {name}" if semantics is Semantics.KEP else f"{own.source}, for {name}"
+        why = f"its scheduler is {name}" if semantics is DEFAULT_SEMANTICS else f"{own.source}, for {name}"
         return ChosenSemantics(semantics, why, _named_minor(semantics, minor))
     closed = workload_api(loaded, live=reading.live)
     if closed is not None:

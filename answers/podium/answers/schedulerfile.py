@@ -16,7 +16,7 @@ from podium.api.core import PODIUM_SCHEDULER
 from podium.api.podrequests import is_accelerator
 from podium.documents.configfile import Strict, node_label, unquoted
 from podium.planner.scores import Strategy, Weights
-from podium.planner.semantics import Semantics
+from podium.planner.semantics import DEFAULT_SEMANTICS, Semantics
 from podium.planner.settings import (
     WEIGHTS,
     Budgets,
@@ -77,7 +77,7 @@ class SchedulerModel(Strict):
     "A label, KEY or KEY=VALUE: only nodes with this label are used."
     divergencePolicy: DivergencePolicy = DivergencePolicy.NO_PREEMPTION
     "Permitted actions of a group whose pods have another priority: docs/preemption-reference.md."
-    semantics: Semantics = Semantics.KEP
+    semantics: Semantics = DEFAULT_SEMANTICS
     "Rules of preemption, of the KEP or of a kube-scheduler release: docs/preemption-reference.md."
     budgets: Budgets = Budgets.BEST_EFFORT
     "Whether a PodDisruptionBudget may be violated if there is no other way."

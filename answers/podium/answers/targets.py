@@ -130,7 +130,7 @@ def check_group(target: Target, view: ClusterReader, semantics: Semantics) -> No
     if isinstance(target, GroupKey):
         key: GroupKey | None = target
     else:
-        pod = view.pods.get(target) if semantics is not Semantics.PODS else None
+        pod = view.pods.get(target) if semantics.rules.groups else None
         key = membership(pod, native_served=view.native_served) if pod is not None else None
     if key is None or key.composite or key in view.groups:
         return

@@ -47,7 +47,6 @@ from podium.planner.preemption.planningstate import PlanningState
 from podium.planner.preemption.target import Blocker, PlacementTarget, Unplaceable
 from podium.planner.preemption.treetarget import tree_target
 from podium.planner.preemption.units import Units
-from podium.planner.semantics import Semantics
 from podium.planner.settings import Settings
 from podium.planner.snapshot import Snapshot
 from podium.text import count
@@ -82,7 +81,7 @@ def placement_target(  # noqa: PLR0917 - what an engine is made of, in its order
         node = snapshot.names[snapshot.node.item(row)]
         raise PodiumError(f"pod {'/'.join(target)}: it is being bound to node {node}")
     key = membership(pod, native_served=view.native_served)
-    if key is not None and settings.semantics is not Semantics.PODS:
+    if key is not None and settings.semantics.rules.groups:
         if key not in view.groups:
             name = namer("PodGroup", *key.qualified)
             missing = f"waiting for the pod group {name}, which does not exist"
@@ -107,14 +106,15 @@ def _entry(
     leaving: Callable[[Schedulable], bool],
 ) -> PlacementTarget | Unplaceable:
     """Return the pods to be placed for a group, or for the tree that it is part of."""
-    counted = leaving if settings.semantics is Semantics.KEP else None
-    root = root_key(view, key) if settings.semantics.rules.trees else key
+    rules = settings.semantics.rules
+    counted = leaving if rules.leaving_free else None
+    root = root_key(view, key) if rules.trees else key
     if root.composite:
         return tree_target(view, snapshot, root, settings, counted)
     name, group = "/".join(root.qualified), view.groups.get(root)
     if group is None:
         raise PodiumError(f"pod group {name}: there is no such group in what was read")
-    if group.composite and settings.semantics.rules.trees:
+    if group.composite and rules.trees:
         return Unplaceable(flaw(view, group), Blocker.BROKEN_TREE)
     members = members_of(view, snapshot, root, counted)
     if members.unfinished and not members.waiting:
@@ -282,11 +282,11 @@ class Engine(PlanningState):
         if known is not None:
             return known
         # Not `_deciding`: with one more generator, gangs of four lose more than 3 % to trees and topology.
-        units, _ = self.units(for_group=self._as_group(target), now=second, deadline=deadline)
+        units, _ = self.units(for_group=self.as_group(target), now=second, deadline=deadline)
         with self._trying(deadline):
             self._nominate(target.priority, target.rows)
             decider = Decider(self, units, second, deadline)
-            if self.settings.semantics is Semantics.PODS and target.group is not None:
+            if target.group is not None and not self.as_group(target):
                 return decider.decide_each(target)
             decision = decider.decide(
                 target, known_not_to_fit=kind is not None and self._cache.known_not_to_fit(kind)
@@ -340,13 +340,10 @@ class Engine(PlanningState):
         self, target: PlacementTarget, now: int, deadline: Deadline = NEVER, domain: int | None = None
     ) -> Iterator[Decider]:
         """Begin a trial for a decision at `now` (seconds), in one topology domain if its number is given."""
-        units, _ = self.units(for_group=self._as_group(target), now=now, deadline=deadline)
+        units, _ = self.units(for_group=self.as_group(target), now=now, deadline=deadline)
         with self._trying(deadline):
             self._nominate(target.priority, target.rows)
             yield Decider(self, units, now, deadline, domain)
-
-    def _as_group(self, target: PlacementTarget) -> bool:
-        return target.group is not None and self.settings.semantics is not Semantics.PODS
 
     def _cache_key(self, target: PlacementTarget) -> PodKey | None:
         """Return the facts of a lone pod that decide; None for a member or a pod with a reserved node."""

@@ -22,6 +22,7 @@ from podium.cluster.reader import ClusterReader, Name
 from podium.cluster.state import Readable
 from podium.planner.arrays import Bools, Int64s, Rows
 from podium.planner.deadline import NEVER, Deadline
+from podium.planner.liveplugin import LivePlugin
 from podium.planner.shapes import PodNeed, Shape
 
 
@@ -42,7 +43,7 @@ class Rivals(NamedTuple):
     nearby: bool
 
 
-class HeldClaim(NamedTuple):
+class Holding(NamedTuple):
     """A claim with which a pod holds so many accelerators; other pods may hold it too if it is `shared`."""
 
     claim: Name
@@ -161,7 +162,7 @@ class Effect(IntEnum):
     ANY = 2
 
 
-class Plugin(ABC):
+class Plugin(LivePlugin, ABC):
     """One capability on one snapshot."""
 
     # Whether its filters come after those for the terms of other pods.
@@ -194,23 +195,23 @@ class Plugin(ABC):
         """Follow one change of an object; None for an object of another kind."""
         return None
 
-    def link(self, row: int, pod: Schedulable) -> None:  # noqa: B027 - it follows no pod
+    def link(self, row: int, pod: Schedulable) -> None:
         """Register a pod that came, for the objects that its needs follow."""
 
-    def unlink(self, row: int, pod: Schedulable) -> None:  # noqa: B027 - as above
+    def unlink(self, row: int, pod: Schedulable) -> None:
         """Forget a pod that `link` registered."""
 
     def changed_users(self) -> Iterable[int]:
         """Return the pods (rows) whose needs may have changed since the last call."""
         return ()
 
-    def shape_came(self, shape_id: int, shape: Shape) -> None:  # noqa: B027 - it keeps nothing by shape
+    def shape_came(self, shape_id: int, shape: Shape) -> None:
         """Register a new shape."""
 
-    def shape_went(self, shape_id: int) -> None:  # noqa: B027 - as above
+    def shape_went(self, shape_id: int) -> None:
         """Forget a shape of which no pod is left."""
 
-    def held(self, row: int) -> Sequence[HeldClaim]:  # noqa: ARG002 - as above
+    def held(self, row: int) -> Sequence[Holding]:  # noqa: ARG002 - as above
         """Return what a pod holds beside the resources of its node."""
         return ()
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from podium.api.core import PODIUM_SCHEDULER
 from podium.planner.scores import Strategy, Weights
-from podium.planner.semantics import Semantics
+from podium.planner.semantics import DEFAULT_SEMANTICS, Semantics
 
 
 class Budgets(StrEnum):
@@ -45,7 +45,7 @@ class Settings(NamedTuple):
     preemptor.
     """
 
-    semantics: Semantics = Semantics.KEP
+    semantics: Semantics = DEFAULT_SEMANTICS
     budgets: Budgets = Budgets.BEST_EFFORT
     divergence: DivergencePolicy = DivergencePolicy.USE_GROUP_PRIORITY
     strategy: Strategy = Strategy.LEAST_ALLOCATED

@@ -111,8 +111,8 @@ class PodNeed(Protocol):
         """Whether nodes limit what it takes, beside their resources."""
 
     @property
-    def exclusive_claims(self) -> Collection[tuple[str, str]]:
-        """The claims, by (namespace, name), that may have one pod only."""
+    def used_alone(self) -> Collection[Hashable]:
+        """What the pod would use alone, in the cluster or on its node."""
 
     @property
     def exclusive(self) -> bool:

@@ -185,7 +185,7 @@ def _protection(engine: Engine, priority: int, budgets: Iterable[BudgetCharge]) 
 def _exempt_pods(units: Units, lead: int, now: int) -> Iterator[ExemptPod]:
     """Yield the pods of a unit that is exempt."""
     minimum, until = units.exempt_below.item(lead), units.exempt_until.item(lead)
-    if not units.rule.protects or minimum <= units.priority.item(lead) + 1 or now >= until:
+    if not units.rules.tolerations or minimum <= units.priority.item(lead) + 1 or now >= until:
         return
     ends = None if until > LAST_SECOND else until
     for row in units.members(lead).tolist():
@@ -239,8 +239,7 @@ def _potential(units: Units, lead: int, minimal: int, now: int) -> Rows:
 
 def _units_preempted_first(engine: Engine, units: Units, lead: int, ordered: Rows) -> tuple[Rows, Rows]:
     """Return the units of a node that are certainly preempted before this one, and those that may be."""
-    semantics = engine.settings.semantics
-    if semantics is Semantics.KEP:
+    if engine.settings.semantics.rules.least_harm:
         # The core of a surplus unit frees nothing for a preemptor that does not evict the surplus.
         others = ordered[(ordered != lead) & (ordered != units.core.item(lead))]
         violates = any(budget.violated for budget in _budgets(engine, units.members(lead)))

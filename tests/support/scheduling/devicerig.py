@@ -17,16 +17,10 @@ from tests.support.scheduling.rig import ClaimWorld
 from podium.api.claims import ExtendedResourceRequest, ExtendedResourceStatus
 from podium.api.devices import ResourceClaim, ResourceClaimStatus
 from podium.api.schedulable import Schedulable
-from podium.planner.plugins.devices.claims import (
-    ExtendedClaim,
-    ReservedClaim,
-    StaleClaim,
-    memory_key,
-    owner_of,
-)
-from podium.schedulerplugin.live import claimwrites
-from podium.schedulerplugin.live.writes import ChangedError, GoneError
-from podium.schedulerplugin.scheduling.effects import BindClaims, ReleaseClaims
+from podium.planner.liveplugin import ChangedError, GoneError
+from podium.planner.plugins.devices.claims import ExtendedClaim, memory_key, owner_of
+from podium.planner.plugins.devices.writes import ClaimReservation, StaleDeletion
+from podium.schedulerplugin.scheduling.effects import PreBind, UndoPreBind
 
 
 class DeviceWorld(ClaimWorld):
@@ -99,20 +93,20 @@ class DeviceWorld(ClaimWorld):
 
     def at_rest(self) -> bool:
         """Return whether no decision is in flight, and the scheduler counts on no claim."""
-        return not (len(self.scheduler.holds.claims) or self.assumed())
+        return not (len(self.scheduler.holds.prebinds) or self.assumed())
 
-    def _carry_out(self, effect: BindClaims | ReleaseClaims, most: int | None, why: str) -> None:
-        for plan in effect.claims[:most]:
-            assert isinstance(plan, ReservedClaim | StaleClaim), "these claims are for devices"
+    def _carry_out(self, effect: PreBind | UndoPreBind, most: int | None, why: str) -> None:
+        for plan in effect.writes[:most]:
+            assert isinstance(plan, ClaimReservation | StaleDeletion), "these claims are for devices"
             try:
-                self._write(plan, withdraw=isinstance(effect, ReleaseClaims))
+                self._write(plan, withdraw=isinstance(effect, UndoPreBind))
             except (ChangedError, GoneError) as error:
                 why = why or str(error)
         self._answer(effect, why)
 
-    def _write(self, plan: ReservedClaim | StaleClaim, *, withdraw: bool) -> None:
+    def _write(self, plan: ClaimReservation | StaleDeletion, *, withdraw: bool) -> None:
         claim = self.state.resource_claims.get(plan.claim)
-        if isinstance(plan, StaleClaim) or (withdraw and plan.created is not None):
+        if isinstance(plan, StaleDeletion) or (withdraw and plan.created is not None):
             if claim is not None and plan.concerns(claim):
                 self.state.remove(claim)
             return
@@ -124,30 +118,28 @@ class DeviceWorld(ClaimWorld):
         if claim is None:
             return
         now = self.moment.now
-        patch = claimwrites._deallocate(claim, plan) if withdraw else claimwrites._allocate(claim, plan, now)
+        patch = plan._deallocate(claim, b"") if withdraw else plan._allocate(now, claim, b"{}")
         if patch is not None:
             self._store(claim, patch["status"])
 
-    def _create(self, plan: ReservedClaim, made: ExtendedClaim, known: ResourceClaim | None) -> None:
+    def _create(self, plan: ClaimReservation, made: ExtendedClaim, known: ResourceClaim | None) -> None:
         """Create a claim for extended resources, as the first of three writes."""
         if known is not None:
-            if not plan.concerns(known):
-                raise ChangedError("it belongs to another object")
-            if claimwrites._is_usable(known, plan, made):
+            if plan._is_usable(made, known):
                 return
             self.state.remove(known)
         self._created += 1
         metadata = msgspec.structs.replace(made.claim.metadata, uid=f"created-{self._created}")
         self.apply(msgspec.structs.replace(made.claim, metadata=metadata))
 
-    def allocate_extended(self, plan: ReservedClaim) -> None:
+    def allocate_extended(self, plan: ClaimReservation) -> None:
         """Give a created claim its devices and its consumer."""
         claim = self.state.resource_claims[plan.claim]
-        patch = claimwrites._allocate(claim, plan, self.moment.now)
+        patch = plan._allocate(self.moment.now, claim, b"{}")
         if patch is not None:
             self._store(claim, patch["status"])
 
-    def name_extended(self, plan: ReservedClaim, made: ExtendedClaim) -> None:
+    def name_extended(self, plan: ClaimReservation, made: ExtendedClaim) -> None:
         """Name a created claim in the status of its pod."""
         pod = self.state.pods.get((plan.claim[0], plan.consumers[0].name))
         if not isinstance(pod, Schedulable) or pod.status is None:

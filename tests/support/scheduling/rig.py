@@ -24,15 +24,15 @@ from podium.planner.settings import LiveSettings
 from podium.schedulerplugin.live.evictor import Carried, Conditions, carry_out
 from podium.schedulerplugin.scheduling.effects import (
     Bind,
-    BindClaims,
     Effect,
     Evict,
     Moment,
     Planned,
     PodRef,
+    PreBind,
     Rejected,
-    ReleaseClaims,
     ReportPending,
+    UndoPreBind,
     Unit,
 )
 from podium.schedulerplugin.scheduling.evictionlimits import EvictionLimits, Unfinished
@@ -285,7 +285,7 @@ class ClaimWorld(World):
 
     def __init__(self, *objects: Any, **settings: Any) -> None:
         # Held until `write`; releases are carried out at once, unless they are held too.
-        self.claim_writes: list[BindClaims | ReleaseClaims] = []
+        self.claim_writes: list[PreBind | UndoPreBind] = []
         self.hold_writes = False
         self.hold_releases = False
         super().__init__(*objects, **settings)
@@ -303,22 +303,22 @@ class ClaimWorld(World):
         self.run()
 
     def _perform(self, effect: Effect) -> None:
-        if isinstance(effect, BindClaims | ReleaseClaims):
-            held = self.hold_writes if isinstance(effect, BindClaims) else self.hold_releases
+        if isinstance(effect, PreBind | UndoPreBind):
+            held = self.hold_writes if isinstance(effect, PreBind) else self.hold_releases
             if held:
                 self.claim_writes.append(effect)
             else:
                 self._carry_out(effect, None, "")
         super()._perform(effect)
 
-    def _carry_out(self, effect: BindClaims | ReleaseClaims, most: int | None, why: str) -> None:
+    def _carry_out(self, effect: PreBind | UndoPreBind, most: int | None, why: str) -> None:
         raise NotImplementedError
 
-    def _answer(self, effect: BindClaims | ReleaseClaims, why: str) -> None:
-        if isinstance(effect, BindClaims):
-            self.scheduler.holds.claims.written(effect.number, why)
+    def _answer(self, effect: PreBind | UndoPreBind, why: str) -> None:
+        if isinstance(effect, PreBind):
+            self.scheduler.holds.prebinds.written(effect.number, why)
         else:
-            self.scheduler.holds.claims.released(effect.number, self.moment)
+            self.scheduler.holds.prebinds.released(effect.number, self.moment)
 
 
 def _told(pod: Schedulable) -> dict[str, Any]:

@@ -20,10 +20,10 @@ from podium.api.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
 )
-from podium.planner.plugins.devices.claims import ReservedClaim, StaleClaim
-from podium.planner.plugins.volumes.ledger import BoundVolume, ClaimPlan, ProvisionedVolume
+from podium.planner.plugins.volumes.ledger import ClaimPlan
 from podium.planner.plugins.volumes.plugin import VolumesPlugin
-from podium.schedulerplugin.scheduling.effects import BindClaims, ReleaseClaims, ReportPending
+from podium.planner.plugins.volumes.writes import BoundVolume, ProvisionedVolume
+from podium.schedulerplugin.scheduling.effects import PreBind, ReportPending, UndoPreBind
 
 replace = msgspec.structs.replace
 
@@ -99,10 +99,10 @@ class StorageWorld(ClaimWorld):
         ledger = self.scheduler.engine.snapshot.plugin(VolumesPlugin).delayed.ledger
         return [name for namespace, name in self.state.claims if ledger.plan((namespace, name)) is not None]
 
-    def _carry_out(self, effect: BindClaims | ReleaseClaims, most: int | None, why: str) -> None:
-        for plan in effect.claims[:most]:
-            assert not isinstance(plan, ReservedClaim | StaleClaim), "these claims are for volumes"
-            self._write(plan) if isinstance(effect, BindClaims) else self._withdraw(plan)
+    def _carry_out(self, effect: PreBind | UndoPreBind, most: int | None, why: str) -> None:
+        for plan in effect.writes[:most]:
+            assert isinstance(plan, ClaimPlan), "these claims are for volumes"
+            self._write(plan) if isinstance(effect, PreBind) else self._withdraw(plan)
         self._answer(effect, why)
 
     def _write(self, plan: ClaimPlan) -> None:

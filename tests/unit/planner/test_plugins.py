@@ -9,6 +9,7 @@ from tests.support.filters.builders import NS, node, pod
 from tests.support.preemption.clusters import NOW
 from tests.support.preemption.scene import engine_of
 
+from podium import schedulerplugin
 from podium.planner import plugins
 from podium.planner.filters.chain import Chain
 from podium.planner.plugins import PLUGINS
@@ -16,7 +17,7 @@ from podium.planner.preemption import planningstate
 from podium.planner.preemption.outcome import Outcome
 from podium.planner.snapshot import Snapshot
 
-PLANNER = Path(plugins.__file__).parents[1]
+PLANNER, SCHEDULER = Path(plugins.__file__).parents[1], Path(schedulerplugin.__file__).parent
 # The modules outside the folder that import it: the registry.
 IMPORTERS = {"plugins/__init__.py"}
 # The modules outside the folder that name devices: the registry, and the plan as a document.
@@ -50,6 +51,16 @@ def test_an_engine_without_a_plugin_plans(left_out: object, monkeypatch: pytest.
     engine = engine_of(node("n", {"cpu": "1", "pods": 10}), pod("p", {"cpu": "1"}), pod("q", {"cpu": "2"}))
     outcomes = [engine.plan((NS, name), NOW).outcome for name in ("p", "q")]
     assert outcomes == [Outcome.FITS, Outcome.DOES_NOT_FIT]
+
+
+def test_at_most_five_modules_of_the_scheduler_name_volumes_or_claims() -> None:
+    """A metric and a status have the words, the volumes of a pod are shared, and a race is described."""
+    naming = {
+        str(module.relative_to(SCHEDULER))
+        for module in SCHEDULER.rglob("*.py")
+        if re.search(r"volume|claim", module.read_text("utf-8"), re.IGNORECASE)
+    }
+    assert len(naming) <= 5, naming
 
 
 def test_a_snapshot_without_plugins_places_pods() -> None:

@@ -1,7 +1,7 @@
 """The effective priority of a pod or group: which value is in force, by which rule, and where it comes from.
 
 A pod in a group has two priorities, its own and the group's, and each release of Kubernetes uses them
-differently (docs/preemption-reference.md, "Rules by release"). The engine applies the same rules to its rows,
+differently (docs/differences.md, "Rules by release"). The engine applies the same rules to its rows,
 and a property test keeps the two in agreement. Class names only explain.
 """
 
@@ -15,7 +15,6 @@ from podium.api.priority import SYSTEM_CLASSES, newer_default, resolve
 from podium.groups.divergence import Divergence, doubt, policy_sentence, sentence
 from podium.groups.messages import ServerInfo, because, consequence, policy_consequence
 from podium.planner.preemption.units import preemption_priority_of
-from podium.planner.semantics import Semantics
 from podium.planner.settings import DivergencePolicy, Settings
 
 # Maximum number of different priorities in a sentence on divergence.
@@ -55,13 +54,13 @@ def counts(
     own: int, judged: JudgedGroup | None, settings: Settings, classes: Mapping[str, PriorityClass]
 ) -> tuple[int, int]:
     """Return the effective priority of a pod with priority `own`: when placed, and as a victim of a pod."""
-    if judged is None or settings.semantics is Semantics.PODS:
+    rules = settings.semantics.rules
+    if judged is None or not rules.groups:
         return own, own
     placed = judged.group.priority or 0
-    rule = settings.semantics.rules.pod_victims
-    if rule.protects:
+    if rules.tolerations:
         return placed, preemption_priority_of(judged.group, settings, classes)
-    return placed, placed if rule.member_priority else own
+    return placed, placed if rules.pod_victims.member_priority else own
 
 
 def _counted(own: int | None, name: str, group: JudgedGroup | str, rules: PriorityRules) -> Counted:
@@ -81,33 +80,16 @@ def _counted(own: int | None, name: str, group: JudgedGroup | str, rules: Priori
 
 
 def _rule(judged: JudgedGroup, settings: Settings) -> str:
-    withheld = (
-        settings.divergence is DivergencePolicy.NO_PREEMPTION and settings.semantics is not Semantics.PODS
-    )
-    match settings.semantics:
-        case _ if withheld and (why := doubt(judged.group, judged.divergence)):
-            return (
-                "the group's priority counts, but under divergencePolicy NoPreemption it preempts "
-                f"no pod: {why}"
-            )
-        case Semantics.KEP:
-            return (
-                "KEP-5710, as Podium's scheduler implements it: the group's priority counts for all its pods"
-            )
-        case Semantics.V1_38:
-            return (
-                "kube-scheduler 1.38: each pod counts with its own priority, and all pods and groups of a "
-                "tree must have the same"
-            )
-        case Semantics.V1_37:
-            return "kube-scheduler 1.37: the group's priority counts, and all its pods must have the same"
-        case Semantics.V1_36:
-            return (
-                "kube-scheduler 1.36: the group's priority counts when it is placed; as a victim of "
-                "a pod without a group each pod counts with its own"
-            )
-        case Semantics.PODS:
-            return "no scheduler here reads groups: each pod counts with its own priority"
+    rules = settings.semantics.rules
+    withheld = settings.divergence is DivergencePolicy.NO_PREEMPTION and rules.groups
+    if withheld and (why := doubt(judged.group, judged.divergence)):
+        return (
+            f"the group's priority counts, but under divergencePolicy NoPreemption it preempts no pod: {why}"
+        )
+    if not rules.groups:
+        return f"no scheduler here reads groups: {rules.priorities}"
+    name = rules.scheduler if rules.release else "KEP-5710, as Podium's scheduler implements it"
+    return f"{name}: {rules.priorities}"
 
 
 def _source(own: int | None, name: str, classes: Mapping[str, PriorityClass] | None) -> str:
@@ -141,7 +123,7 @@ def _problems(judged: JudgedGroup, rules: PriorityRules) -> Iterator[str]:
     """
     group, divergence, _ = judged
     # `_rule` states the effect on Podium's scheduler, and schedulers without groups are not affected.
-    theirs = rules.settings.semantics not in (Semantics.KEP, Semantics.PODS)
+    theirs = rules.settings.semantics.rules.release
     if divergence.priority.divergent:
         yield f"{sentence(divergence, _VALUES)}."
         for cause in divergence.causes:

@@ -27,10 +27,8 @@ from podium.text import SHOWN, accelerator_time, count, listed, natural
 _LEVELS = 3
 
 SEMANTICS: Mapping[Semantics, str] = {
+    **{semantics: f"{semantics.rules.scheduler} with the Workload API" for semantics in Semantics},
     Semantics.KEP: "KEP-5710 as Podium's scheduler implements it",
-    Semantics.V1_36: "kube-scheduler 1.36 with the Workload API",
-    Semantics.V1_37: "kube-scheduler 1.37 with the Workload API",
-    Semantics.V1_38: "kube-scheduler 1.38 with the Workload API",
     Semantics.PODS: "kube-scheduler without the Workload API, pod by pod",
 }
 _OUTCOMES: Mapping[Outcome, str] = {

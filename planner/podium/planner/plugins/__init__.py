@@ -2,6 +2,5 @@
 
 from podium.planner.plugins.devices.plugin import DevicesPlugin
 from podium.planner.plugins.volumes.plugin import VolumesPlugin
-from podium.planner.snapshot import PluginFactory
 
-PLUGINS: tuple[PluginFactory, ...] = (VolumesPlugin, DevicesPlugin)
+PLUGINS = (VolumesPlugin, DevicesPlugin)

@@ -23,7 +23,7 @@ from podium.planner.preemption.nodes import NOT_ENOUGH, NodeTable, VictimLists, 
 from podium.planner.preemption.target import PreemptorPods
 from podium.planner.preemption.topology import CLUSTER, Domain
 from podium.planner.preemption.unitarrays import NO_UNIT
-from podium.planner.semantics import Charge, Semantics
+from podium.planner.semantics import Charge
 from podium.planner.shapes import Shape
 
 # The number of equal plans that are compared by the pods that their victims would preempt in turn.
@@ -203,7 +203,7 @@ class Chooser:
         sums exclude.
         """
         doubtful = level > bound
-        if self.planner.semantics is not Semantics.KEP or not doubtful.any():
+        if not self.planner.rules.least_harm or not doubtful.any():
             return []
         excluded, budgets, units = sums.excluded, self._budgets, self.units
         sums.exclude(np.flatnonzero(doubtful), lambda leads, _: budgets.violating_alone(leads, units))
@@ -249,7 +249,7 @@ class Chooser:
         # By name, because a search of a few nodes takes the first of equal ones.
         order = self._placer.chain.by_name()
         lists = sums.lists(order[nodes[order]], sums.depth(nodes, lowest))
-        if self.planner.semantics is not Semantics.KEP:
+        if not self.planner.rules.least_harm:
             best, equal = sums.cheapest(lists, lowest, self.planner.now)
             return best, equal.tolist(), {}
         least, equal, sure = sums.least_harm(lists, lowest, self.planner.now)
@@ -323,7 +323,7 @@ class Chooser:
     def _priorities_agree(self) -> bool:
         """Return whether costs and units use the same priorities; kube-scheduler's may differ."""
         units = self.units
-        if units.rule.protects or not units.rule.grouped:
+        if self.planner.rules.least_harm or not units.rule.grouped:
             return True
         rows = np.flatnonzero(units.lead != NO_UNIT)
         return bool((units.priority[units.lead[rows]] == self._snapshot.priority[rows]).all())
@@ -346,7 +346,7 @@ class Chooser:
 
     def _counts_cascades(self) -> bool:
         """Return whether a recreated victim could preempt: potential victims must differ in priority."""
-        if self.planner.semantics is not Semantics.KEP:
+        if not self.planner.rules.counts_cascades:
             return False
         worth = self.units.priority[self.planner.potential]
         return bool(len(worth)) and bool(worth.min() < worth.max())

@@ -36,7 +36,7 @@ from podium.planner.preemption.decision import (
 )
 from podium.planner.preemption.domain import DomainPlan
 from podium.planner.preemption.domainchoice import DomainChooser
-from podium.planner.preemption.domainsearch import DomainSearch, Located, RandomChoice
+from podium.planner.preemption.domainsearch import DomainSearch, Located
 from podium.planner.preemption.inflight import is_preempted
 from podium.planner.preemption.outcome import Outcome
 from podium.planner.preemption.planningstate import PlanningState
@@ -44,7 +44,6 @@ from podium.planner.preemption.target import PlacementTarget, PreemptorPods
 from podium.planner.preemption.targetplacement import TargetPlacer
 from podium.planner.preemption.topology import CLUSTER, Domain
 from podium.planner.preemption.units import Units
-from podium.planner.semantics import Semantics
 from podium.planner.settings import Budgets
 
 # kube-scheduler's words.
@@ -85,15 +84,15 @@ class Decider:
         self._now = now
         self._snapshot = engine.snapshot
         self._placer = engine.placer
-        self._semantics = engine.settings.semantics
-        self._targets = TargetPlacer(engine.placer, self._semantics, deadline, only)
+        self._rules = engine.settings.semantics.rules
+        self._targets = TargetPlacer(engine.placer, engine.settings.semantics, deadline, only)
 
     def decide(self, target: PlacementTarget, *, known_not_to_fit: bool = False) -> Decision:
         """Return the decision for pods that are placed together; `known_not_to_fit`: a cached fact.
 
         Under `kep` it is for all desired pods if these can be placed, else for the needed ones.
         """
-        if self._semantics is Semantics.KEP and target.desired > target.needed:
+        if self._rules.needed_only and target.desired > target.needed:
             with self._snapshot.trial():
                 decision = self._decide(target.whole)
             if decision.outcome in _PLACED:
@@ -138,7 +137,7 @@ class Decider:
         decision = self._decide(target._replace(rows=target.rows[:1]))
         if decision.chosen is not None:
             return self._preempt_together(target, decision)
-        if decision.placed and decision.refusals is not None and self._semantics is Semantics.KEP:
+        if decision.placed and decision.refusals is not None and self._rules.leaving_free:
             # The leaving pods are removed.
             with self._snapshot.trial():
                 placed = self._place_alike(target)
@@ -155,14 +154,9 @@ class Decider:
         It is that for the `first` if more than room can refuse the pods, or strict budgets, and under the
         rules of kube-scheduler's releases.
         """
-        settings = self._engine.settings
         chooser = self._chooser(target)
-        dry_run = chooser.planner.dry_run
-        if (
-            not dry_run.monotone
-            or settings.semantics is not Semantics.KEP
-            or settings.budgets is Budgets.STRICT
-        ):
+        dry_run, strict = chooser.planner.dry_run, self._engine.settings.budgets is Budgets.STRICT
+        if not dry_run.monotone or not self._rules.least_harm or strict:
             return first
         with self._snapshot.trial():
             dry_run.remove(np.flatnonzero(chooser.planner.potential))
@@ -175,13 +169,14 @@ class Decider:
 
     def _chooser(self, target: PlacementTarget, nominated: Mapping[int, int] = {}) -> Chooser:
         preemptor = PreemptorPods(
-            *(target.rows, target.needed, target.priority, self._as_group(target), nominated, target.slices),
+            *(target.rows, target.needed, target.priority, self._engine.as_group(target)),
+            *(nominated, target.slices),
             tree=target if target.parts else None,
         )
         return self._engine.chooser(preemptor, self._now, self._deadline)
 
     def _decide(self, target: PlacementTarget, *, known_not_to_fit: bool = False) -> Decision:
-        released = self._semantics is not Semantics.KEP
+        rules = self._rules
         search = self._targets.search(target)
         error = search.error or self._error_of_parts(target)
         if error:
@@ -191,44 +186,45 @@ class Decider:
         if known_not_to_fit:
             located = Located(CLUSTER, None, self._targets.refusals(target.rows[0]))
         else:
-            located = self._targets.place(search, nominated if released else {})
+            located = self._targets.place(search, nominated if rules.nominated_first else {})
         placed, refusals = located.placed, located.refusals
-        if placed is None and nominated and not released:
+        if placed is None and nominated and not rules.nominated_first:
             placed = self._targets.place_nominated(search, nominated)
         if placed is not None:
-            by_chance = self._targets.random_choices(target, located, nominated) if released else ()
-            return Decision(Outcome.FITS, target, placed, choices=by_chance)
+            chance = rules.limits_domains
+            choices = self._targets.random_choices(target, located, nominated) if chance else ()
+            return Decision(Outcome.FITS, target, placed, choices=choices)
         assert refusals is not None, "what finds no place is refused"
         leaving = self._leaving()
-        if not released and len(leaving):
+        if rules.leaving_free and len(leaving):
             self._snapshot.remove_many(leaving)
             placed = self._targets.place_nominated(search, nominated)
             if placed is None and nominated:
                 placed = self._targets.place_nominated(search, {})
             if placed is not None:
                 return self._without_victims(target, placed, refusals)
-        if not released and (why := self._awaits(search)):
+        if rules.frees_claims and (why := self._awaits(search)):
             return self._ineligible(target, search, refusals, why)
-        waits_first = self._as_group(target) and self._semantics.rules.waits_first
-        if target.preemption_barred and not waits_first:
+        grouped = self._engine.as_group(target)
+        if target.preemption_barred and not (grouped and rules.waits_first):
             return self._ineligible(target, search, refusals, target.preemption_barred)
-        if released and self._waits_for_victims(target):
+        if not rules.leaving_free and self._waits_for_victims(target):
             return self._decide_waiting(target, search, refusals)
         if target.preemption_barred:
             return self._ineligible(target, search, refusals, target.preemption_barred)
-        chooser = self._chooser(target, nominated if released else {})
-        grouped = self._as_group(target)
+        chooser = self._chooser(target, nominated if rules.nominated_first else {})
         chosen = DomainChooser(chooser.planner, search).choose() if grouped else chooser.best_node()
         if chosen is None:
             return self._does_not_fit(target, search, refusals, chooser)
         # kube-scheduler nominates the members that it placed before it chose the victims, and no others.
-        rest = self._targets.place_rest
-        placed = chosen.plan.placed if released else rest(target, chosen.plan, self._units)
+        placed = chosen.plan.placed
+        if rules.needed_only:
+            placed = self._targets.place_rest(target, chosen.plan, self._units)
         if not len(chosen.plan.victims):
             # Pods of several shapes found a place in another order, without an eviction.
             return self._without_victims(target, placed, refusals)
-        choices: tuple[RandomChoice, ...] = ()
-        if grouped and self._semantics.rules.limits_domains:
+        choices = ()
+        if grouped and rules.limits_domains:
             candidates = chosen.ties if len(chosen.ties) > 1 else ()
             located = Located(chosen.plan.domain, placed, candidates=candidates)
             with chooser.planner.cleared():
@@ -326,21 +322,18 @@ class Decider:
                 snapshot.assume(row, node)
         return True
 
-    def _as_group(self, target: PlacementTarget) -> bool:
-        return target.group is not None and self._semantics is not Semantics.PODS
-
     def _waits_for_victims(self, target: PlacementTarget) -> bool:
         """Return whether a kube-scheduler waits for victims that are leaving a nominated node.
 
         1.36 does not check this for a group. A lone pod whose node no longer suits it looks elsewhere.
         """
-        if self._as_group(target) and not self._semantics.rules.waits_for_victims:
+        if self._engine.as_group(target) and not self._rules.waits_for_victims:
             return False
         snapshot, units = self._snapshot, self._units
         for row, node in self._nominated_nodes(target.rows).items():
             self._deadline.enforce()
             static = self._placer.chain.static(snapshot.shape_at(row))
-            if not self._as_group(target) and not static[node]:
+            if not self._engine.as_group(target) and not static[node]:
                 continue
             on = snapshot.pods_on(node)
             lower = on[units.leaving[on] & snapshot.terminating[on] & (units.priority[on] < target.priority)]
@@ -350,7 +343,7 @@ class Decider:
 
     def _decide_waiting(self, target: PlacementTarget, search: DomainSearch, refusals: Refusals) -> Decision:
         """Return kube-scheduler's decision while it waits: a lone pod is refused, a group keeps its nodes."""
-        if not self._as_group(target):
+        if not self._engine.as_group(target):
             return self._ineligible(target, search, refusals, TERMINATING_ON_NODE)
         snapshot = self._snapshot
         kept = self._nominated_nodes(target.rows)
@@ -418,10 +411,7 @@ class Decider:
             item for node_filter in self._placer.chain.dynamic for item in node_filter.NEVER_FREED.items()
         )
         rule = next((rule for text, rule in rules if any(text in reason for reason in reasons)), "")
-        if self._semantics is Semantics.KEP or not rule:
-            return ""
-        release = "" if self._semantics is Semantics.PODS else f" {self._semantics}"
-        return f"kube-scheduler{release} {rule}"
+        return f"{self._rules.scheduler} {rule}" if rule and not self._rules.frees_claims else ""
 
     def _obstacles(self, chooser: Chooser, search: DomainSearch) -> Obstacles:
         """Return what refuses the preemptor even without all potential victims."""

@@ -22,7 +22,6 @@ from podium.planner.preemption.leastharm import LeastHarmPlan, least_harm
 from podium.planner.preemption.search import EFFORT, NODE_EFFORT
 from podium.planner.preemption.topology import CLUSTER, Domain
 from podium.planner.preemption.units import Units
-from podium.planner.semantics import Semantics
 from podium.planner.settings import Budgets, Settings
 
 # Added to every priority in the sum over victims, so that more victims are worse even below zero.
@@ -172,10 +171,10 @@ class DomainPlanner:
         self.dry_run = dry_run
         self.units = dry_run.units
         self.now = now
-        self._budgets = budgets
-        self._settings = settings
+        self.budgets = budgets
+        self.settings = settings
         self.rules = settings.semantics.rules
-        self.charge = self.rules.charge(for_group=dry_run.preemptor.group)
+        self.charge = self.rules.group_charge if dry_run.preemptor.group else self.rules.pod_charge
         self.potential = self._potential()
 
     def plan(
@@ -218,7 +217,7 @@ class DomainPlanner:
         self, domain: Domain, leads: Rows, *, only_room: bool, effort: int | None
     ) -> DomainPlan | None:
         ordered = self.units.ordered(self.units.with_surplus(leads), self.now)
-        if self.semantics is Semantics.KEP:
+        if self.rules.least_harm:
             most = self._effort if domain.node is None else min(self._effort, NODE_EFFORT)
             effort = most if effort is None else min(effort, most)
             return self._of_least_harm(domain, ordered, only_room=only_room, effort=effort)
@@ -227,7 +226,7 @@ class DomainPlanner:
             NodeDryRun(self.dry_run, domain.node) if only_room and domain.node is not None else self.dry_run
         )
         plan = _VictimSelection(self, dry_run, domain, ordered, violations).select()
-        strict = self._settings.budgets is Budgets.STRICT
+        strict = self.settings.budgets is Budgets.STRICT
         if not strict or plan is None or not plan.cost.violations:
             return plan
         # The plan violates a budget although it reprieves what it can. So it must do without those units.
@@ -249,13 +248,13 @@ class DomainPlanner:
                 held = ordered[~np.isin(ordered, safe)]
                 safe_plan.results.update(dict.fromkeys(held.tolist(), self._by_budget))
                 plan = safe_plan
-            if plan.cost.violations and self._settings.budgets is Budgets.STRICT:
+            if plan.cost.violations and self.settings.budgets is Budgets.STRICT:
                 return None
         return plan
 
     @property
     def _by_budget(self) -> UnitResult:
-        return UnitResult.STRICT if self._settings.budgets is Budgets.STRICT else UnitResult.BUDGET
+        return UnitResult.STRICT if self.settings.budgets is Budgets.STRICT else UnitResult.BUDGET
 
     def _searched(self, domain: Domain, ordered: Rows, *, only_room: bool, effort: int) -> DomainPlan | None:
         if not len(ordered):
@@ -270,7 +269,7 @@ class DomainPlanner:
         minimal = cost.highest if cost.highest is not None else -SHIFT
         above = ordered[self.units.priority[ordered] > minimal]
         results.update(dict.fromkeys(above.tolist(), UnitResult.ABOVE))
-        held = self._budgets.holding(ordered, victims, self.units)
+        held = self.budgets.holding(ordered, victims, self.units)
         results.update(dict.fromkeys(held.tolist(), self._by_budget))
         results.update(dict.fromkeys(victims.tolist(), UnitResult.VICTIM))
         violating = frozenset(victims[violations > 0].tolist())
@@ -279,7 +278,7 @@ class DomainPlanner:
     def _least(self, domain: Domain, ordered: Rows, *, only_room: bool, effort: int) -> LeastHarmPlan | None:
         """Return the victims of least harm among units in order, with a placement."""
         return least_harm(
-            self.dry_run, self._budgets, domain, ordered, self.now, only_room=only_room, effort=effort
+            self.dry_run, self.budgets, domain, ordered, self.now, only_room=only_room, effort=effort
         )
 
     def cost(self, victims: Rows, violations: int) -> Cost:
@@ -289,7 +288,7 @@ class DomainPlanner:
             return Cost(0, 0, 0, 0, 0)
         rows = units.all_members(victims)
         priority = snapshot.priority[rows].astype(np.int64)
-        if units.rule.protects:
+        if self.rules.least_harm:
             priority = np.repeat(units.priority[victims], units.size[victims])
         start = np.minimum(snapshot.start[rows], self.now)
         earliest = int(start[priority == priority.max()].min())
@@ -308,12 +307,7 @@ class DomainPlanner:
         numbers = np.repeat(np.arange(len(ordered)), self.units.size[ordered])
         self.dry_run.deadline.enforce()
         members = self.units.all_members(ordered)
-        return self._budgets.violations(members, numbers, self.charge, self.dry_run.deadline)
-
-    @property
-    def semantics(self) -> Semantics:
-        """The semantics of the plan."""
-        return self._settings.semantics
+        return self.budgets.violations(members, numbers, self.charge, self.dry_run.deadline)
 
 
 class _VictimSelection:

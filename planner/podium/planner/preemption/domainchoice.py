@@ -24,7 +24,6 @@ from podium.planner.preemption.domainsearch import DomainLevel, DomainSearch
 from podium.planner.preemption.leastharm import pool_of
 from podium.planner.preemption.search import EFFORT
 from podium.planner.preemption.topology import CLUSTER, Domain, Topology
-from podium.planner.semantics import Semantics
 
 # The number of domains that are searched at length. In others the first reprieve is the plan.
 _SEARCHED = 4
@@ -68,12 +67,12 @@ class DomainChooser:
 
     def choose(self) -> Chosen | None:
         """Return the plan in the best domain, with the domains of equal cost; None without a plan."""
-        semantics, constrained = self._planner.semantics, self._search.levels[-1].topology is not None
-        if semantics is Semantics.KEP:
+        rules, constrained = self._planner.rules, self._search.levels[-1].topology is not None
+        if rules.least_harm:
             plans = self.ranked()
             ties = tuple(plan.domain.name for plan in plans if plan.cost == plans[0].cost)
             return Chosen(plans[0], ties) if plans else None
-        if constrained and semantics.rules.clears_domains:
+        if constrained and rules.clears_domains:
             return self._as_placed()
         plan = None if constrained else self._planner.in_cluster()
         return None if plan is None else Chosen(plan, (CLUSTER.name,))

@@ -86,7 +86,6 @@ class DomainLevel:
         self._placer = placer
         self._snapshot = placer.snapshot
         self.target = target
-        self._own = semantics is Semantics.KEP
         self._rules = semantics.rules
         self._deadline = deadline
         self.straddling: tuple[str, ...] = ()
@@ -127,7 +126,7 @@ class DomainLevel:
             return Located(CLUSTER, *attempt())
         if not self._numbers:
             return Located(CLUSTER, None, self._no_domain())
-        if not self._own:
+        if not self._rules.packs_domains:
             return self._highest_score(attempt, topology, nominated)
         tried: list[Located] = []
         likely = self.candidates() or [self._nearest()]
@@ -355,7 +354,7 @@ class DomainSearch:
         required = self.levels[-1]
         for level in self.levels[:-1]:
             level.stay_inside(required)
-        judged = required.topology is not None and semantics is not Semantics.KEP
+        judged = required.topology is not None and not semantics.rules.packs_domains
         self.error = _members_error(target, required.straddling) if judged else ""
 
     def first(self, attempt: Attempt, nominated: Collection[int] = ()) -> Located:
@@ -378,10 +377,10 @@ class DomainSearch:
 def _levels(target: PlacementTarget, semantics: Semantics) -> list[tuple[str, ...]]:
     """Return the labels of each level; kube-scheduler knows only the required one."""
     group = target.group
-    if group is None or semantics is Semantics.PODS:
+    if group is None or not semantics.rules.groups:
         return [()]
     required = (group.topology,) if group.topology else ()
-    if semantics is not Semantics.KEP:
+    if not semantics.rules.group_annotations:
         return [required]
     preferred = preferred_topology(group)
     # A replica that spreads over domains is in one of them.

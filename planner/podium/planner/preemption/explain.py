@@ -276,7 +276,7 @@ class Explainer:
         choices = self._decision.choices
         if not choices:
             return ""
-        scheduler = f"kube-scheduler {self._engine.settings.semantics}"
+        scheduler = self._engine.settings.semantics.rules.scheduler
         texts = [self._choice(choice) for choice in choices]
         return f" ({scheduler} looks at domains in random order and takes {listed(texts)})"
 
@@ -429,7 +429,7 @@ class Explainer:
         problems: list[Problem] = [*snapshot.problems(), *engine.budgets.problems()]
         leads = self._leads()
         lower = leads if self._target is None else leads[self._units.priority[leads] < self._target.priority]
-        if self._units.rule.protects:
+        if self._units.rules.tolerations:
             for name in filter(None, self._units.class_names(lower)):
                 yield from class_findings(name, engine.view.classes)
             problems += self._bad_times(lower)

@@ -193,10 +193,9 @@ def attempts(
     if preemptor.slices is not None:
         yield partial(place_slices, placer, preemptor.slices, needed, deadline)
         return
-    spec = semantics is Semantics.KEP
-    enough = needed if spec else None
+    enough = needed if semantics.rules.needed_only else None
     yield partial(placer.place_many, rows, enough=enough, nominated=preemptor.nominated, deadline=deadline)
-    if spec:
+    if semantics.rules.tries_orders:
         yield partial(place_packed, placer.chain, rows, needed, deadline)
         yield from ordered_attempts(placer, rows, needed, deadline)
 
@@ -232,7 +231,7 @@ class PartSearch:
         Under `kep` the pods beyond those that parts need are placed last, as they must not take room of
         other parts.
         """
-        if self.semantics is not Semantics.KEP:
+        if not self.semantics.rules.tries_orders:
             return self._placed_in_turn(tree)
         placed = self.place_needed(tree)
         more_pods = len(placed) + len(self._before) < len(tree.rows)

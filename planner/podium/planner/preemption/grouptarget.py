@@ -23,7 +23,6 @@ from podium.planner.preemption.target import (
     PodSlices,
     Unplaceable,
 )
-from podium.planner.semantics import Semantics
 from podium.planner.settings import DivergencePolicy, Settings
 from podium.planner.snapshot import Snapshot
 from podium.text import count, listed, natural, some
@@ -85,13 +84,13 @@ def group_target(
     view: ClusterReader, snapshot: Snapshot, group: PodGroup, members: Members, settings: Settings
 ) -> PlacementTarget | Unplaceable:
     """Return the pods of one group to be placed, as if it were in no tree."""
-    waiting, running = members.waiting, len(members.runs)
+    rules, waiting, running = settings.semantics.rules, members.waiting, len(members.runs)
     min_count = group.least
     ready = [pod for pod in waiting if not pod.spec.schedulingGates and not _deleted(pod)]
     gated = [pod for pod in waiting if pod.spec.schedulingGates]
-    if gated and settings.semantics.rules.agreement:
+    if gated and rules.gates_hold_group:
         held = f"{count(len(gated), 'pod')} held by scheduling gates: {gate_names(gated)}"
-        text = f"kube-scheduler {settings.semantics} holds the whole group: {held}"
+        text = f"{rules.scheduler} holds the whole group: {held}"
         return Unplaceable(text, Blocker.GATED)
     if len(ready) + running < min_count or not ready:
         return _too_few(ready, members, min_count)
@@ -117,7 +116,7 @@ def group_target(
     if doubted and settings.divergence is DivergencePolicy.NO_PREEMPTION:
         preemption_barred = f"{doubted}, and the divergence policy is NoPreemption"
     needed = max(1, min_count - running)
-    if settings.semantics is Semantics.KEP:
+    if rules.needed_only:
         preemption_barred = _barred_by_members(group, members) or preemption_barred
     if forbids_preemption(group, ready, view.classes):
         preemption_barred = POLICY_NEVER
@@ -125,7 +124,7 @@ def group_target(
     return PlacementTarget(
         *(judged, needed, group.priority or 0, preemption_barred, group, running, disputed, desired),
         members.nodes(snapshot),
-        _slices(snapshot, group, members.pinning, judged) if settings.semantics is Semantics.KEP else None,
+        _slices(snapshot, group, members.pinning, judged) if rules.group_annotations else None,
     )
 
 
@@ -222,7 +221,9 @@ def _disagreement(divergence: Divergence, members: list[Pod], settings: Settings
 
 def refused_by_kube_scheduler(reason: str, settings: Settings) -> Unplaceable:
     """Return that the kube-scheduler of these rules refuses pods that are placed together."""
-    return Unplaceable(f"kube-scheduler {settings.semantics} refuses it, because {reason}", Blocker.DIVERGENT)
+    return Unplaceable(
+        f"{settings.semantics.rules.scheduler} refuses it, because {reason}", Blocker.DIVERGENT
+    )
 
 
 def forbids_preemption(group: Child, pods: Iterable[Pod], classes: Mapping[str, PriorityClass]) -> bool:

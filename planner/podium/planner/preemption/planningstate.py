@@ -41,7 +41,7 @@ from podium.planner.preemption.target import PlacementTarget, PreemptorPods
 from podium.planner.preemption.treeplans import TreePlanner
 from podium.planner.preemption.units import GroupIndex, Units, root_of, whole_of
 from podium.planner.scores import UPSTREAM
-from podium.planner.semantics import Semantics, UnitRule
+from podium.planner.semantics import UnitRule
 from podium.planner.settings import Budgets, Settings
 from podium.planner.snapshot import Snapshot
 
@@ -182,19 +182,18 @@ class PlanningState:
         self.view = view
         self.settings = settings or Settings()
         self.snapshot = Snapshot(minor, lambda: view.unread, PLUGINS)
-        semantics = self.settings.semantics
-        own = semantics is Semantics.KEP
-        # Without the gates, the release alone decides.
-        releases_rule = group_minor(minor).empty_selectors
-        empty_selector = releases_rule if semantics is Semantics.PODS else semantics.rules.empty_selector
+        rules = self.settings.semantics.rules
+        empty_selector = rules.empty_selector
+        if empty_selector is None:
+            empty_selector = group_minor(minor).empty_selectors
         self.placer = Placer(
             self.snapshot,
             view.namespaces,
             self.settings.strategy,
             self.settings.reserved,
-            self.settings.weights if own else UPSTREAM,
-            by_hash=own,
-            own_rules=own,
+            self.settings.weights if rules.own_scores else UPSTREAM,
+            by_hash=rules.own_scores,
+            own_rules=rules.frees_claims,
             empty_selector=empty_selector,
         )
         self.budgets = BudgetIndex(
@@ -207,7 +206,7 @@ class PlanningState:
         self._spread_sets: dict[tuple[str, str], set[GroupKey]] = {}
         # By the UID of the DaemonSet that pods name as their controller.
         self._daemons = GroupIndex[str]()
-        self._grouped = self.settings.semantics.rules.pod_victims.member_priority
+        self._grouped = rules.pod_victims.member_priority
         self._native = view.native_served
         self._units: dict[UnitRule, tuple[Units, NodeTable]] = {}
         self._intents = intents
@@ -310,6 +309,10 @@ class PlanningState:
     def whole_of(self, group: PodGroup) -> Child | None:
         """Return the group that is evicted as a whole with a group, None if each pod is a unit."""
         return whole_of(self.view, group, self.settings.semantics)
+
+    def as_group(self, target: PlacementTarget) -> bool:
+        """Return whether pods are one preemptor, as the members of a group are unless the rules know none."""
+        return target.group is not None and self.settings.semantics.rules.groups
 
     def units(self, *, for_group: bool, now: int, deadline: Deadline = NEVER) -> tuple[Units, NodeTable]:
         """Return the units of victims for a preemptor (pod or group), and the table of their nodes.

@@ -37,7 +37,6 @@ from podium.api.times import seconds
 from podium.audit.classes import CLASS_MISSING
 from podium.cluster.reader import Child, ClusterReader
 from podium.groups.trees import flaw
-from podium.planner.semantics import Semantics
 from podium.planner.settings import Settings
 from podium.planner.snapshot import Problem
 from podium.rules.commands import class_ref, create_class
@@ -220,7 +219,7 @@ SYSTEM_NAMESPACE = "kube-system"
 
 def unknown_tree(group: PodGroup | None, settings: Settings, view: ClusterReader) -> str:
     """Return why the tree of a group is unknown, and so the units of its pods; empty if it is known."""
-    if group is None or not group.composite or settings.semantics is not Semantics.KEP:
+    if group is None or not group.composite or not settings.semantics.rules.spares_system:
         return ""
     return flaw(view, group)
 
@@ -235,7 +234,7 @@ def protected(
     unknown = unknown_tree(group, settings, view)
     if unknown:
         return f"its group belongs to an unknown tree: {unknown}"
-    if settings.semantics is not Semantics.KEP and not settings.spares_system:
+    if not settings.semantics.rules.spares_system and not settings.spares_system:
         return None
     if pod.metadata.namespace == SYSTEM_NAMESPACE:
         return "it is one of the cluster's own, which are never evicted"

@@ -74,7 +74,7 @@ class TargetPlacer:
             shape, most = snapshot.shape_at(failed), len(placed)
             refused = list(self._placer.chain.refused_rows(shape, self._placer.chain.nodes))
             refusals = self._placer.chain.refusals_of(shape, refused)
-        if self._semantics is Semantics.KEP:
+        if self._semantics.rules.tries_orders:
             with snapshot.trial():
                 placed = place_packed(self._placer.chain, target.rows, target.needed, self._deadline)
                 if len(placed) >= target.needed:

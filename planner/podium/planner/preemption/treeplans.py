@@ -12,18 +12,14 @@ from contextlib import closing
 import numpy as np
 
 from podium.planner.arrays import Bools, Rows
-from podium.planner.preemption.budgets import BudgetIndex
 from podium.planner.preemption.domain import DomainPlan, DomainPlanner
 from podium.planner.preemption.domainchoice import DomainChooser
 from podium.planner.preemption.dryrun import DryRun
 from podium.planner.preemption.groupplacement import PartSearch, Placements
 from podium.planner.preemption.harm import weights
 from podium.planner.preemption.leastharm import LeastHarmPlan
-from podium.planner.preemption.search import EFFORT
 from podium.planner.preemption.target import PlacementTarget, PreemptorPods
 from podium.planner.preemption.topology import Domain
-from podium.planner.semantics import Semantics
-from podium.planner.settings import Settings
 
 # The most domains of a part that are tried in combinations.
 _DOMAINS = 4
@@ -35,13 +31,6 @@ _PODS_PLACED_AGAIN = 2_000
 
 class TreePlanner(DomainPlanner):
     """Plans for a tree; see DomainPlanner."""
-
-    def __init__(
-        self, dry_run: DryRun, budgets: BudgetIndex, settings: Settings, now: int, effort: int = EFFORT
-    ) -> None:
-        super().__init__(dry_run, budgets, settings, now, effort)
-        self.budgets = budgets
-        self.settings = settings
 
     def _least(self, domain: Domain, ordered: Rows, *, only_room: bool, effort: int) -> LeastHarmPlan | None:
         tree = self.dry_run.preemptor.tree
@@ -56,17 +45,7 @@ class _PartPlanner(DomainPlanner):
     A tree has many equal parts, and each changes one domain only. So the plans of all others stay.
     """
 
-    def __init__(  # noqa: PLR0917 - those of DomainPlanner, and one more
-        self,
-        dry_run: DryRun,
-        budgets: BudgetIndex,
-        settings: Settings,
-        now: int,
-        effort: int,
-        known: dict[Hashable, tuple[tuple[int, ...], DomainPlan | None]],
-    ) -> None:
-        super().__init__(dry_run, budgets, settings, now, effort)
-        self._known = known
+    known: dict[Hashable, tuple[tuple[int, ...], DomainPlan | None]]
 
     def plan(
         self, domain: Domain, leads: Rows, *, only_room: bool = False, effort: int | None = None
@@ -82,9 +61,9 @@ class _PartPlanner(DomainPlanner):
         used = (snapshot.used[index][nodes].tobytes() for index in at)
         kind = (preemptor.needed, tuple(snapshot.shape.item(row) for row in preemptor.rows), effort)
         key = (*kind, nodes.tobytes(), leads.tobytes(), *used)
-        if key not in self._known:
-            self._known[key] = preemptor.rows, super().plan(domain, leads, effort=effort)
-        rows, plan = self._known[key]
+        if key not in self.known:
+            self.known[key] = preemptor.rows, super().plan(domain, leads, effort=effort)
+        rows, plan = self.known[key]
         if plan is None or rows == preemptor.rows:
             return plan
         mine = dict(zip(rows, preemptor.rows, strict=True))
@@ -95,7 +74,7 @@ class _PartPlans(PartSearch):
     """A search for the domains of the parts of a tree, and for the victims there, among `ordered` units."""
 
     def __init__(self, planner: TreePlanner, ordered: Rows, effort: int) -> None:
-        super().__init__(planner.dry_run.placer, Semantics.KEP, planner.dry_run.deadline)
+        super().__init__(planner.dry_run.placer, planner.settings.semantics, planner.dry_run.deadline)
         self._planner = planner
         self._units = planner.units
         self._ordered = ordered
@@ -134,7 +113,7 @@ class _PartPlans(PartSearch):
                 continue
             with self.snapshot.trial():
                 self._planner.dry_run.remove(fewer)
-                placed = PartSearch(self.placer, Semantics.KEP, self.deadline).place_needed(tree)
+                placed = PartSearch(self.placer, self.semantics, self.deadline).place_needed(tree)
             if placed:
                 plan = LeastHarmPlan(placed, self._ordered[np.isin(self._ordered, fewer)])
         return plan
@@ -217,10 +196,9 @@ class _PartPlans(PartSearch):
             tree=part if part.parts else None,
         )
         planner, dry_run = self._planner, self._planner.dry_run
-        mine = DryRun(self.placer, self._units, preemptor, Semantics.KEP, self.deadline)
-        part_planner = _PartPlanner(
-            mine, planner.budgets, planner.settings, planner.now, self._effort, self._known
-        )
+        mine = DryRun(self.placer, self._units, preemptor, self.semantics, self.deadline)
+        part_planner = _PartPlanner(mine, planner.budgets, planner.settings, planner.now, self._effort)
+        part_planner.known = self._known
         allowed = np.zeros_like(part_planner.potential)
         allowed[self._ordered] = True
         part_planner.potential &= allowed

@@ -41,7 +41,6 @@ from podium.planner.preemption.grouptarget import (
     several_schedulers,
 )
 from podium.planner.preemption.target import Blocker, PlacementTarget, Unplaceable
-from podium.planner.semantics import Semantics
 from podium.planner.settings import Settings
 from podium.planner.snapshot import Snapshot
 from podium.text import count, listed, natural, some
@@ -140,6 +139,7 @@ class _Tree:
         )
 
     def _composite(self, group: CompositeGroup, level: int) -> _TreePart:
+        rules = self._settings.semantics.rules
         children = self._view.children.get(key_of(group), {}) if level < MAX_DEPTH else {}
         parts = {child.ref.name: self.part(child, level + 1) for _, child in sorted(children.items())}
         running = sum(part.running for part in parts.values())
@@ -150,7 +150,7 @@ class _Tree:
         counted = self._in_order(group, [child for child in able if not child.settled])
         more = self._in_order(group, [child for child in able if child.settled])
         every = (*counted, *more)
-        if self._settings.semantics is not Semantics.KEP:
+        if not rules.tries_orders:
             every = tuple(sorted(able, key=_age))
         enough = settled >= need
         if settled + len(counted) < need:
@@ -161,7 +161,7 @@ class _Tree:
             return _TreePart(None, first, enough, running, nodes)
         for_all = asks_for_all(group)
         barred = _barred([*counted, *more])
-        if not barred and not for_all and enough and self._settings.semantics is Semantics.KEP:
+        if not barred and not for_all and enough and rules.needed_only:
             already = f"{count(settled, 'child group')} run and minGroupCount is {need}"
             barred = f"{already}, so no pod is evicted for one more"
         barred = barred or barred_by_eviction(group, len(nodes) - running)

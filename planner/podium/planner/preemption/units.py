@@ -128,6 +128,7 @@ class Units(UnitArrays):
         """
         super().__init__(snapshot)
         self.rule = rule
+        self.rules = settings.semantics.rules
         self._view = view
         self._groups = groups
         self._settings = settings
@@ -276,7 +277,9 @@ class Units(UnitArrays):
         if kept.any() and not kept.all():
             self.single_member[members[kept]] = True
             members = members[~kept]
-        tolerates = self.exemption_of(self._root(group).priority_class_name) if self.rule.protects else None
+        tolerates = (
+            self.exemption_of(self._root(group).priority_class_name) if self.rules.tolerations else None
+        )
         if tolerates is not None:
             self.exempt_until[members] = group_until(tolerates, int(self.exempt_until[members].min()), group)
         self.protected[members] = self.protected[members].any()
@@ -298,7 +301,7 @@ class Units(UnitArrays):
 
     def _shrinkable(self, group: Child, members: Rows, kept: int) -> Rows:
         """Return the members that a group asks to lose one by one; `kept` others stay in any case."""
-        asks = self.rule.protects and (group.metadata.annotations or {}).get(SHRINK) == "true"
+        asks = self.rules.tolerations and (group.metadata.annotations or {}).get(SHRINK) == "true"
         if not asks or isinstance(group, CompositeGroup) or group.min_count is None:
             return members[:0]
         by_start = members[np.argsort(self.start[members], kind="stable")]
@@ -309,7 +312,7 @@ class Units(UnitArrays):
 
         `priority` is that of its group, None if its own counts.
         """
-        snapshot, rule = self.snapshot, self.rule
+        snapshot, rules = self.snapshot, self.rules
         self._members.pop(row, None)
         self._surplus.pop(row, None)
         pod = snapshot.pods[row]
@@ -324,7 +327,7 @@ class Units(UnitArrays):
         leaving = self.leaving[row] = self._leaving(pod) and snapshot.home.item(row) == at
         if leaving:
             self.free_until[row] = free_until(pod)
-        if at < 0 or (leaving and rule.protects):
+        if at < 0 or (leaving and rules.leaving_free):
             return
         self.node[row] = at
         self.lead[row] = row
@@ -345,7 +348,7 @@ class Units(UnitArrays):
         self.protected[row] = bool(self._why_protected(row, group))
         self.refused[row] = bool(self._refusal(pod))
         self.in_unknown_tree[row] = bool(unknown_tree(group, self._settings, self._view))
-        if rule.protects:
+        if rules.tolerations:
             tolerates = self.exemption_of(name)
             self.exempt_below[row] = NEVER_EXEMPT if tolerates is None else tolerates.minimum
             self.exempt_until[row] = 0 if tolerates is None else tolerates.until(scheduled_at(pod))
@@ -363,7 +366,7 @@ class Units(UnitArrays):
     def _group_priority(self, group: PodGroup) -> int:
         """Return the priority at which the pods of a group count."""
         root = self._root(group)
-        if not self.rule.protects:
+        if not self.rules.tolerations:
             return root.priority or 0
         return preemption_priority_of(root, self._settings, self._view.classes)
 

@@ -23,7 +23,8 @@ from podium.api.meta import Condition
 from podium.errors import PodiumError
 from podium.kube.connection import RefusedError, SilentError
 from podium.kube.preconditions import LeaseOverError, StaleError
-from podium.schedulerplugin.live.writes import GoneError, Job, Writes, is_final, together
+from podium.planner.liveplugin import GoneError
+from podium.schedulerplugin.live.writes import Job, Writes, is_final, together
 from podium.schedulerplugin.scheduling.effects import Evict, PodRef, RefusedVictim, Unit
 from podium.schedulerplugin.scheduling.preemptions import Announcements
 

@@ -27,20 +27,19 @@ from podium.history.records import STOPPED
 from podium.kube.connection import RefusedError
 from podium.kube.reflector import EventLogger
 from podium.kube.timeouts import within
+from podium.planner.liveplugin import GoneError, PreBindWrite
 from podium.planner.preemption.inflight import DISRUPTION_TARGET
 from podium.runtime.worker import Worker
 from podium.schedulerplugin.history.planned import ended, planned
 from podium.schedulerplugin.history.writer import History
-from podium.schedulerplugin.live.claimwrites import ClaimWrites
 from podium.schedulerplugin.live.evictor import Conditions, carry_out
 from podium.schedulerplugin.live.metrics import SchedulerMetrics
+from podium.schedulerplugin.live.prebindwriter import PreBindWriter
 from podium.schedulerplugin.live.status import Statuses
-from podium.schedulerplugin.live.writes import GoneError, Job, TakenError, Writes, bind_all, together
+from podium.schedulerplugin.live.writes import Job, TakenError, Writes, bind_all, together
 from podium.schedulerplugin.scheduling import messages
-from podium.schedulerplugin.scheduling.claimplans import ClaimPlan
 from podium.schedulerplugin.scheduling.effects import (
     Bind,
-    BindClaims,
     Disagreed,
     Effect,
     Evict,
@@ -49,11 +48,12 @@ from podium.schedulerplugin.scheduling.effects import (
     Moment,
     Planned,
     PodRef,
+    PreBind,
     RefusedVictim,
     Rejected,
-    ReleaseClaims,
     ReportPending,
     TimedOut,
+    UndoPreBind,
     Unmark,
     entry_name,
 )
@@ -110,7 +110,7 @@ class Loop:
         self._switched = False
         self._view = scheduler.engine.view
         self._writes = writes
-        self._claim_writes = ClaimWrites(writes, scheduler.engine.view, now)
+        self._prebind_writer = PreBindWriter(writes, scheduler.engine.view, now)
         self._statuses = statuses
         self._history = history
         self._metrics = metrics
@@ -221,10 +221,10 @@ class Loop:
         match effect:
             case Bind():
                 self._start_writes(self._bind(effect), len(effect.pods), tasks)
-            case BindClaims():
-                self._start_writes(self._bind_claims(effect), len(effect.claims), tasks)
-            case ReleaseClaims():
-                self._start_writes(self._release_claims(effect), len(effect.claims), tasks)
+            case PreBind():
+                self._start_writes(self._pre_bind(effect), len(effect.writes), tasks)
+            case UndoPreBind():
+                self._start_writes(self._undo(effect), len(effect.writes), tasks)
             case Evict():
                 first = announcements(self._view, effect, self._scheduler.engine.settings.semantics)
                 self._statuses.began(effect, first)
@@ -294,34 +294,36 @@ class Loop:
         failed = partial(self._scheduler.holds.bind_failed, bind.key, pod, node, settled=settled)
         self._call_when_idle(bind.key, failed)
 
-    async def _bind_claims(self, effect: BindClaims) -> None:
-        """Write the claims of a decision; after an error no further write begins."""
-        jobs = [partial(self._claim_writes.write, plan) for plan in effect.claims]
+    async def _pre_bind(self, effect: PreBind) -> None:
+        """Carry out the writes of a decision; after an error no further write begins."""
+        jobs = [partial(self._prebind_writer.write, write) for write in effect.writes]
         error = await together(jobs, self._writes.limit)
         if error is not None:
-            self._log_event("claims not bound", {"entry": entry_name(effect.key), "error": str(error)})
+            self._log_event(
+                "write before a bind failed", {"entry": entry_name(effect.key), "error": str(error)}
+            )
         why = "" if error is None else _reason(error)
-        self._call_when_idle(effect.key, partial(self._scheduler.holds.claims.written, effect.number, why))
+        self._call_when_idle(effect.key, partial(self._scheduler.holds.prebinds.written, effect.number, why))
 
-    async def _release_claims(self, effect: ReleaseClaims) -> None:
-        """Withdraw what was written for a decision, as far as the API server takes it."""
+    async def _undo(self, effect: UndoPreBind) -> None:
+        """Undo what was written for a decision, as far as the API server takes it."""
 
-        def job(plan: ClaimPlan) -> Job:
+        def job(write: PreBindWrite) -> Job:
             async def work() -> None:
                 try:
-                    await self._claim_writes.withdraw(plan)
+                    await self._prebind_writer.undo(write)
                 except GoneError:
                     return
                 except PodiumError as error:
-                    fields = {"claim": "/".join(plan.claim), "error": str(error)}
-                    self._log_event("a claim was not withdrawn", fields)
+                    fields = {"object": " ".join(write.awaited), "error": str(error)}
+                    self._log_event("write before a bind not undone", fields)
 
             return work
 
-        await together([job(plan) for plan in effect.claims], self._writes.limit)
+        await together([job(write) for write in effect.writes], self._writes.limit)
 
         def end() -> None:
-            self._scheduler.holds.claims.released(effect.number, self._moment())
+            self._scheduler.holds.prebinds.released(effect.number, self._moment())
 
         self._call_when_idle(effect.key, end)
 

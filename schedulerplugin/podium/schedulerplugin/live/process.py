@@ -22,6 +22,7 @@ from podium.kube.connection import Connection, connect
 from podium.kube.deployment import is_turned_off
 from podium.kube.discovery import Served
 from podium.kube.events import EventRecorder, Pace
+from podium.planner.plugins import PLUGINS
 from podium.planner.preemption.protection import DAEMON_SET
 from podium.planner.settings import LiveSettings
 from podium.runtime import logs
@@ -47,6 +48,7 @@ from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.scheduler import Scheduler
 
 COMPONENT = "podium-scheduler"
+_OF_PLUGINS = tuple(followed for plugin in PLUGINS for followed in plugin.KINDS)
 # The kinds that restrict the nodes of a pod, and the pods that may be evicted for it.
 KINDS = (
     Kind.POD,
@@ -56,31 +58,20 @@ KINDS = (
     Kind.POD_GROUP,
     Kind.COMPOSITE_GROUP,
     Kind.NAMESPACE,
-    Kind.CLAIM,
-    Kind.VOLUME,
-    Kind.STORAGE_CLASS,
-    Kind.CSI_NODE,
-    Kind.CSI_DRIVER,
-    Kind.STORAGE_CAPACITY,
-    Kind.ATTACHMENT,
-    Kind.RESOURCE_CLAIM,
-    Kind.DEVICE_CLASS,
-    Kind.RESOURCE_SLICE,
+    *(followed.kind for followed in _OF_PLUGINS),
     Kind.OWNER,
 )
-# The kinds that only trees of groups, claims, attach limits and devices need. Without the right to read them,
-# other pods are placed.
+# The kinds that only trees of groups and some plugins need. Without the right to read them, other pods are
+# placed.
 OPTIONAL_KINDS = (
     Kind.COMPOSITE_GROUP,
-    *(Kind.STORAGE_CLASS, Kind.CSI_NODE, Kind.CSI_DRIVER),
-    *(Kind.STORAGE_CAPACITY, Kind.ATTACHMENT),
-    *(Kind.RESOURCE_CLAIM, Kind.DEVICE_CLASS, Kind.RESOURCE_SLICE),
+    *(followed.kind for followed in _OF_PLUGINS if followed.optional),
 )
 # The kinds that a scheduler writes, and budgets, which show the pods that it has evicted. Of the other kinds
 # a new leader knows as much as a leader that goes on.
 _WRITTEN = (
     *(Kind.POD, Kind.BUDGET, Kind.POD_GROUP, Kind.COMPOSITE_GROUP),
-    *(Kind.CLAIM, Kind.VOLUME, Kind.RESOURCE_CLAIM),
+    *(followed.kind for followed in _OF_PLUGINS if followed.written),
 )
 # A backlog of thousands of pods is bound in seconds. One event for each would cost as much as the binds.
 _EVENTS = Pace(burst=100, seconds=0.05, room=2000)

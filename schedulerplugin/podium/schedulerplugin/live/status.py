@@ -42,9 +42,10 @@ from podium.kube.connection import RefusedError, Sleep
 from podium.kube.preconditions import LeaseOverError
 from podium.kube.reflector import EventLogger
 from podium.kube.timeouts import within
+from podium.planner.liveplugin import GoneError
 from podium.planner.preemption.inflight import DISRUPTION_TARGET, is_preempted
 from podium.runtime.workqueue import Workqueue
-from podium.schedulerplugin.live.writes import GoneError, Writes, is_final, together
+from podium.schedulerplugin.live.writes import Writes, is_final, together
 from podium.schedulerplugin.scheduling import messages
 from podium.schedulerplugin.scheduling.effects import Evict, Key, PodRef, Preemptor, ReportPending, Unit
 from podium.schedulerplugin.scheduling.messages import (

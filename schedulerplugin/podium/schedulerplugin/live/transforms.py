@@ -4,11 +4,8 @@ Most of tens of thousands of pods are copies of a few. Yet each is read as a doc
 same texts again: containers, constraints, labels and owners. Equal parts are kept once. Fields that no
 decision reads are not kept at all: nearly all annotations, most conditions, volumes that may be mounted
 anywhere. A cache of the last few thousand parts finds nearly all equal ones, because lists come sorted by
-name. Of storage there may be a claim, a volume and an attachment for each pod, so the same holds for it.
-Parts are shared, so nothing that is kept may be changed.
+name. Plugins reduce the objects of their kinds.
 """
-
-from collections.abc import Iterable
 
 import msgspec
 
@@ -17,21 +14,7 @@ from podium.api.groups import CompositeGroup, PodGroup
 from podium.api.meta import Condition, ObjectMeta
 from podium.api.podkinds.kind import PodOwner
 from podium.api.schedulable import Schedulable, SchedulableNode, SchedulableSpec, SchedulableStatus
-from podium.api.storage import (
-    BETA_CLASS,
-    BIND_COMPLETED,
-    BOUND_BY_CONTROLLER,
-    MIGRATED_PLUGINS,
-    SELECTED_NODE,
-    CSIDriver,
-    CSINode,
-    CSIStorageCapacity,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    VolumeAttachment,
-)
-from podium.cluster.state import Devices, Readable, Storage
+from podium.cluster.state import Readable
 from podium.groups.topology import (
     PREFERRED_TOPOLOGY,
     SLICE_SIZE,
@@ -39,16 +22,16 @@ from podium.groups.topology import (
     SPREAD_SET,
     SPREAD_TOPOLOGY,
 )
+from podium.planner.plugins import PLUGINS
 from podium.planner.preemption.grouptarget import PREEMPT_FOR_ALL
 from podium.planner.preemption.units import PREEMPTION_CLASS, SHRINK
 from podium.planner.progress import CHECKPOINT
-from podium.schedulerplugin.live.devicetransforms import Sharing, transform_devices
+from podium.planner.sharing import Sharing, read_annotations
 from podium.schedulerplugin.scheduling.evictionlimits import DELAY_ANNOTATION
 
 # The number of kinds of pods whose parts are cached, and the number of cached texts, such as node names.
 _KINDS, _TEXTS = 2**12, 2**14
-# The annotations of a group that are read. Values are cut to _LONGEST_VALUE characters: the name of a label
-# has 317 at most, and a tenant may write 256 KiB.
+# The annotations of a group that are read.
 _OF_GROUPS = (
     CHECKPOINT,
     DELAY_ANNOTATION,
@@ -61,18 +44,9 @@ _OF_GROUPS = (
     SPREAD_SET,
     SPREAD_TOPOLOGY,
 )
-_LONGEST_VALUE = 1_024
-# The annotations of each kind of storage that are read, and whether its labels are.
-_OF_STORAGE: dict[type[Storage], tuple[tuple[str, ...], bool]] = {
-    PersistentVolumeClaim: ((BIND_COMPLETED, SELECTED_NODE, BOUND_BY_CONTROLLER, BETA_CLASS), False),
-    PersistentVolume: ((BOUND_BY_CONTROLLER, BETA_CLASS), True),
-    CSINode: ((MIGRATED_PLUGINS,), False),
-    **dict.fromkeys((StorageClass, CSIDriver, CSIStorageCapacity, VolumeAttachment), ((), False)),
-}
 _POD = Schedulable()
 _CACHE = Sharing(_KINDS, _TEXTS)
-_shared, _shared_text, _parted = _CACHE.part, _CACHE.share_text, _CACHE.fields
-_CLASSES = ("storageClassName", "volumeMode", "volumeAttributesClassName")
+_shared, _shared_text = _CACHE.part, _CACHE.share_text
 # The conditions that are read: for tolerations, for victims, for resizes.
 _CONDITIONS = ("PodScheduled", "DisruptionTarget", "PodResizePending")
 
@@ -92,63 +66,25 @@ def transform(obj: Readable) -> Readable:
             if obj.status is not None:
                 obj.status.conditions = None
         case PodGroup() | CompositeGroup():
-            obj.metadata.annotations = _annotations(obj.metadata, _OF_GROUPS)
+            obj.metadata.annotations = read_annotations(obj.metadata, _OF_GROUPS)
         case PodOwner():
             # Only its existence matters.
             return PodOwner(ref=obj.ref, metadata=obj.metadata.identity(), templates={})
-        case _ if isinstance(obj, Storage):
-            _storage(obj)
-        case _ if isinstance(obj, Devices):
-            transform_devices(obj)
         case _:
-            pass
+            for plugin in PLUGINS:
+                if plugin.transform(obj):
+                    break
     return obj
 
 
 def _metadata(metadata: ObjectMeta) -> None:
-    metadata.annotations = _annotations(metadata, (CHECKPOINT, MIRROR))
+    metadata.annotations = read_annotations(metadata, (CHECKPOINT, MIRROR))
     metadata.generateName = None
     metadata.namespace = _shared_text(metadata.namespace)
     metadata.creationTimestamp = _shared_text(metadata.creationTimestamp)
     metadata.labels = _shared(metadata.labels)
     metadata.ownerReferences = _shared(metadata.ownerReferences)
     metadata.finalizers = _shared(metadata.finalizers)
-
-
-def _storage(obj: Storage) -> None:
-    """Keep the identity and what is read of the metadata, and share the parts that many objects have."""
-    names, labels = _OF_STORAGE[type(obj)]
-    kept = obj.metadata.identity()
-    kept.namespace = _shared_text(kept.namespace)
-    kept.annotations = _shared(_annotations(obj.metadata, names))
-    kept.labels = _shared(obj.metadata.labels) if labels else None
-    match obj:
-        case PersistentVolumeClaim():
-            # An ephemeral claim must belong to its pod.
-            kept.ownerReferences = obj.metadata.ownerReferences
-            obj.spec = _parted(obj.spec, ("accessModes", "selector", "resources"), _CLASSES)
-            obj.status = _shared(obj.status)
-        case PersistentVolume():
-            obj.spec = _parted(obj.spec, ("capacity", "accessModes", "nodeAffinity"), _CLASSES)
-            obj.status = _shared(obj.status)
-            if obj.spec is not None:
-                obj.spec.csi = _parted(obj.spec.csi, (), ("driver",))
-                obj.spec.claimRef = _parted(obj.spec.claimRef, (), ("namespace",))
-        case CSINode():
-            obj.spec = _shared(obj.spec)
-        case CSIStorageCapacity():
-            obj.storageClassName = _shared_text(obj.storageClassName)
-        case VolumeAttachment():
-            obj.spec = _parted(obj.spec, (), ("attacher", "nodeName"))
-        case _:
-            pass
-    obj.metadata = kept
-
-
-def _annotations(metadata: ObjectMeta, names: Iterable[str]) -> dict[str, str] | None:
-    """Return the annotations in `names`, with their values cut to _LONGEST_VALUE."""
-    annotations = metadata.annotations or {}
-    return {name: annotations[name][:_LONGEST_VALUE] for name in names if name in annotations} or None
 
 
 def _spec(spec: SchedulableSpec) -> SchedulableSpec:

@@ -35,6 +35,7 @@ from podium.kube.preconditions import (
     group_path,
 )
 from podium.kube.reading import decode
+from podium.planner.liveplugin import ChangedError, GoneError
 from podium.schedulerplugin.scheduling.effects import Bind, PodRef
 
 _ATTEMPTS = 5
@@ -62,20 +63,12 @@ RESULTS = ("written", "gone", "taken", "failed")
 Counted = Callable[[str, str], None]
 
 
-class GoneError(PodiumError):
-    """The object is gone, terminating or replaced by a namesake, or the write came too late."""
-
-
 class TakenError(PodiumError):
     """The pod is already bound to `node`, which is not the wanted one."""
 
     def __init__(self, pod: PodRef, node: str) -> None:
         super().__init__(f"pod {pod.namespace}/{pod.name} is bound already, to node {node}")
         self.node = node
-
-
-class ChangedError(PodiumError):
-    """The object has changed since this was decided."""
 
 
 def is_too_large(error: PodiumError) -> bool:
@@ -257,13 +250,13 @@ class Writes:
 
         await self.perform("group", attempt)
 
-    async def name_claim(self, pod: PodRef, status: Any) -> None:
-        """Name the claim for the extended resources of a pod in its status. Raises GoneError."""
+    async def patch_status(self, pod: PodRef, status: dict[str, Any]) -> None:
+        """Set fields of the status of a pod before its bind. Raises GoneError."""
 
-        async def name_once() -> None:
-            await self._patch(pod, {"extendedResourceClaimStatus": status})
+        async def patch_once() -> None:
+            await self._patch(pod, status)
 
-        await self.perform("claim", name_once)
+        await self.perform("claim", patch_once)
 
     async def create(self, path: str, document: Any) -> bytes:
         """Create an object once, and return it as stored; raises StaleError if its name is taken."""

@@ -5,13 +5,11 @@ once. The answer may wrongly be yes (one useless attempt, after a backoff), but 
 exact answer costs more than an attempt, it is yes.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple, Protocol
 
-from podium.api.claims import claim_names
 from podium.api.schedulable import Schedulable
-from podium.cluster.reader import Name
 from podium.planner.shapes import PodTerm, Shape
 
 # Up to this many nodes are checked one by one; of more, those without room are filtered at once.
@@ -61,18 +59,18 @@ class ClusterEvents:
 
     __slots__ = (
         "any_pod",
-        "claims",
-        "detached",
+        "attaching",
         "gone",
         "leaving",
         "neighbours",
         "nodes",
+        "released",
         "repelled",
+        "restricted",
         "rooms",
         "rules",
         "taken",
         "victims",
-        "volumes",
     )
 
     def __init__(self) -> None:
@@ -91,11 +89,12 @@ class ClusterEvents:
         self.any_pod = False
         # A pod is gone that kept others out of more than its node.
         self.repelled = False
-        # The nodes that may attach more volumes than before, though no pod left.
-        self.detached: set[int] = set()
-        # The claims, by (namespace, name), of pods that are gone.
-        self.claims: set[Name] = set()
-        self.volumes = False
+        # The nodes that may attach more than before, though no pod left.
+        self.attaching: set[int] = set()
+        # What pods that are gone may have used alone.
+        self.released: set[Hashable] = set()
+        # A change of an object by which a plugin restricts the nodes of pods.
+        self.restricted = False
         self.rules = False
 
     def met(self, pod: Schedulable, *, left: bool) -> None:
@@ -107,7 +106,6 @@ class ClusterEvents:
             self.any_pod = True
         if left:
             self.repelled |= _repels(pod)
-            self.claims.update(claim_names(pod))
 
 
 def helps(events: ClusterEvents, kind: PodRequirements, cluster: ClusterQueries) -> bool:
@@ -116,23 +114,23 @@ def helps(events: ClusterEvents, kind: PodRequirements, cluster: ClusterQueries)
     if (
         events.repelled
         or (events.rules and kind.may_preempt)
-        or (events.volumes and has_volumes(shape))
-        or not all(events.claims.isdisjoint(need.exclusive_claims) for need in shape.needs)
+        or (events.restricted and is_restricted(shape))
+        or not all(events.released.isdisjoint(need.used_alone) for need in shape.needs)
         or (bool(events.nodes) and _looks_around(shape))
         or _sees(shape, events)
     ):
         return True
     # A preemptor has counted on the room of its possible victims. Once they are gone, that helps only a pod
     # that fits at once.
-    detached = events.detached if any(need.attaches for need in shape.needs) else set()
+    attaching = events.attaching if any(need.attaches for need in shape.needs) else set()
     blocked: set[int] = set()
     if kind.may_preempt:
         left = chain(events.rooms.items(), events.leaving.items())
         blocked = {row for row, level in left if level >= kind.priority}
         blocked |= {row for row, level in events.victims.items() if level < kind.priority}
         # Victims count on their own slots only.
-        blocked |= detached
-    may_suit, may_fit = blocked | events.nodes, (events.rooms.keys() | detached) - blocked
+        blocked |= attaching
+    may_suit, may_fit = blocked | events.nodes, (events.rooms.keys() | attaching) - blocked
     if len(may_suit) <= _FEW_PLACES:
         if any(cluster.suits(shape, row) for row in may_suit):
             return True
@@ -142,8 +140,8 @@ def helps(events: ClusterEvents, kind: PodRequirements, cluster: ClusterQueries)
     return len(rows) > _MOST_PLACES or any(cluster.has_room(shape, row, kind.priority, ()) for row in rows)
 
 
-def has_volumes(shape: Shape) -> bool:
-    """Return whether claims restrict the nodes of a pod; a part in `missing` may be a claim."""
+def is_restricted(shape: Shape) -> bool:
+    """Return whether plugins may restrict the nodes of a pod; `missing` may have objects of theirs."""
     return bool(shape.refused or shape.missing) or any(need.restricts for need in shape.needs)
 
 

@@ -144,7 +144,7 @@ class SchedulingCycle:
                 holds.bind(verdict, priority, effects, moment)
             case Await(report, rows, cleared, waits_for, until):
                 holds.release(report.key, now, why=HoldEnd.SCHEDULED)
-                # Its nodes are not free yet, so pods that wait there for their claims keep them.
+                # Its nodes are not free yet, so pods that wait there for their binds keep them.
                 holds.give_way(waits_for.priority, (), cleared)
                 holds.reserve(rows, report.nominated)
                 queue.park(report.key, waits_for, now, until)
@@ -163,7 +163,7 @@ class SchedulingCycle:
                 entry = records[report.key]
                 entry.no_room_since = verdict.no_room_since or entry.no_room_since
                 if verdict.stranded:
-                    effects.append(holds.claims.release_stranded(report.key, verdict.stranded, moment))
+                    effects.append(holds.prebinds.release_stranded(report.key, verdict.stranded, moment))
                 holds.hold(report.key, rows, verdict.gang, moment)
                 queue.park(report.key, waits_for, now, until)
                 effects.append(report)
@@ -172,7 +172,7 @@ class SchedulingCycle:
             case Gate(report, rows, stranded):
                 holds.release(report.key, now, rows)
                 if stranded:
-                    effects.append(holds.claims.release_stranded(report.key, stranded, moment))
+                    effects.append(holds.prebinds.release_stranded(report.key, stranded, moment))
                 queue.gate(report.key, now)
                 if report.pods:
                     effects.append(report)

@@ -12,7 +12,7 @@ from podium.api.membership import GroupKey
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Name
 from podium.planner.engine import Engine
-from podium.schedulerplugin.scheduling.claimplans import ClaimPlan
+from podium.planner.liveplugin import PreBindWrite
 
 # An entry, which is scheduled as one: a lone pod, or a group or tree of groups with all its pods.
 Key = Name | GroupKey
@@ -88,20 +88,20 @@ class Bind(NamedTuple):
     pods: Placements
 
 
-class BindClaims(NamedTuple):
-    """Write the volumes and nodes of claims; the answer has the number of the decision (`claimbinds`)."""
+class PreBind(NamedTuple):
+    """Write what has to be stored before a bind; the answer has the number of the decision (`prebinds`)."""
 
     key: Key
     number: int
-    claims: tuple[ClaimPlan, ...]
+    writes: tuple[PreBindWrite, ...]
 
 
-class ReleaseClaims(NamedTuple):
-    """Withdraw what was written to these claims and volumes, and answer with the number of the decision."""
+class UndoPreBind(NamedTuple):
+    """Undo these writes, and answer with the number of the decision."""
 
     key: Key
     number: int
-    claims: tuple[ClaimPlan, ...]
+    writes: tuple[PreBindWrite, ...]
 
 
 class Preemptor(NamedTuple):
@@ -224,8 +224,8 @@ class Disagreed(NamedTuple):
 
 Effect = (
     Bind
-    | BindClaims
-    | ReleaseClaims
+    | PreBind
+    | UndoPreBind
     | Evict
     | ReportPending
     | Planned

@@ -2,8 +2,8 @@
 
 A large cluster changes hundreds of times a second, mostly in ways that decide nothing (a kubelet's reports,
 our own conditions). So a change is classified at once and cheaply, from the object before and after. Which
-entries it could help is computed later, once for many changes. A look at all pods of a group, a tree or a
-claim waits too (`catch_up`), because a tenant chooses how many these are.
+entries it could help is computed later, once for many changes. A look at all pods of a group, of a tree or
+of an object waits too (`catch_up`), because a tenant chooses how many these are.
 """
 
 from collections import Counter
@@ -13,34 +13,21 @@ from typing import Any
 import numpy as np
 
 from podium.api.core import Namespace, PodDisruptionBudget, PriorityClass
-from podium.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from podium.api.groups import CompositeGroup, DisruptionMode, PodGroup
 from podium.api.membership import GroupKey, key_of, parent_key
 from podium.api.podrequests import resized
-from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable, SchedulableNode
-from podium.api.storage import (
-    CSIDriver,
-    CSINode,
-    CSIStorageCapacity,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    VolumeAttachment,
-)
 from podium.cluster.reader import Child, Name, group_of, name_of
 from podium.cluster.state import Readable
 from podium.groups.divergence import reported
 from podium.groups.trees import group_at, members_below
 from podium.planner.features import declared
+from podium.planner.liveplugin import ObjectKey
 from podium.planner.overlay import PENDING
-from podium.planner.plugins.devices.claims import claim_key, is_allocated
-from podium.planner.plugins.volumes.index import attached_volume
 from podium.planner.preemption.protection import exemption, protected
 from podium.planner.progress import created_claims
 from podium.planner.rejections import rejected_for
 from podium.planner.settings import Budgets
-from podium.schedulerplugin.scheduling.claimplans import ClaimKey
 from podium.schedulerplugin.scheduling.effects import Key, pod_ref
 from podium.schedulerplugin.scheduling.entrypods import EntryPods
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
@@ -48,10 +35,10 @@ from podium.schedulerplugin.scheduling.queueinghints import Hints
 
 
 class Changes:
-    """The changes since the last look: `touched` entries, `claims`, and our `rejected` pods.
+    """The changes since the last look: `touched` entries, `objects` of plugins, and our `rejected` pods.
 
-    `gated` says that all entries that are held back must be looked at. `given_up` are unbound claims that
-    lost their selected node.
+    `gated` says that all entries that are held back must be looked at. `given_up` are objects whose
+    controllers gave up.
     """
 
     def __init__(
@@ -61,8 +48,8 @@ class Changes:
         self.touched: set[Key] = set()
         self.rejected: list[Schedulable] = []
         self.gated = False
-        self.claims: set[ClaimKey] = set()
-        self.given_up: set[ClaimKey] = set()
+        self.objects: set[ObjectKey] = set()
+        self.given_up: set[ObjectKey] = set()
         self._engine = engine
         self._hints = hints
         self._entry_pods = entry_pods
@@ -75,9 +62,9 @@ class Changes:
         # The groups of those pods, and the number of binds of each group.
         self._group_of_bind: dict[Name, GroupKey] = {}
         self._groups_in_flight = Counter[GroupKey]()
-        # What `catch_up` looks at: device claims that changed, entries of groups that changed, groups whose
-        # last bind ended, and by root the nodes of pods that were bound.
-        self._device_claims: set[Name] = set()
+        # What `catch_up` looks at: objects with users that changed, entries of groups that changed, groups
+        # whose last bind ended, and by root the nodes of pods that were bound.
+        self._used: set[ObjectKey] = set()
         self._changed: set[GroupKey] = set()
         self._settled: set[GroupKey] = set()
         self._came: dict[GroupKey, set[int]] = {}
@@ -90,16 +77,17 @@ class Changes:
     @property
     def unsettled(self) -> bool:
         """Whether `catch_up` has something to do."""
-        return bool(self._device_claims or self._changed or self._settled or self._came)
+        return bool(self._used or self._changed or self._settled or self._came)
 
     def catch_up(self) -> None:
         """Record what the changes of groups and their members mean for others: one walk of each tree."""
-        claims, self._device_claims = self._device_claims, set()
+        used, self._used = self._used, set()
         changed, self._changed = self._changed, set()
         settled, self._settled = self._settled, set()
         came, self._came = self._came, {}
-        for claim in claims:
-            self.touched.update(self._entry_pods.keys(self._engine.devices.known.users(claim)))
+        for plugin in self._engine.snapshot.plugins:
+            for object_key in used:
+                self.touched.update(self._entry_pods.keys(plugin.users(object_key)))
         for key in changed:
             self._members_changed(key)
         for key in settled:
@@ -118,28 +106,6 @@ class Changes:
             case PodGroup() | CompositeGroup():
                 if not _same_group(before, after):
                     self._group(before, after)
-            case ResourceClaim() as claim:
-                self._device_claim(claim, before, after)
-            case DeviceClass():
-                self._hints.note_volumes()
-                # A class may provide a resource that no node offers.
-                rows = self._engine.devices.extended_pods()
-                self.touched.update(self._entry_pods.keys(rows.tolist()))
-            case ResourceSlice():
-                self._hints.note_volumes()
-            case PersistentVolumeClaim() | PersistentVolume() | StorageClass():
-                self._hints.note_volumes()
-                self.gated = True
-                self._claim(before, after)
-            case CSIStorageCapacity():
-                self._hints.note_volumes()
-            case CSINode() as csi_node:
-                self._drivers_changed([csi_node.metadata.name or ""])
-            case CSIDriver():
-                self._hints.note_volumes()
-                self._drivers_changed(self._engine.snapshot.row)
-            case VolumeAttachment():
-                self._detached(before, after)
             case PriorityClass():
                 self._hints.note_rules()
                 self.gated = True
@@ -148,49 +114,25 @@ class Changes:
             case Namespace():
                 self._hints.note_neighbours()
             case _:
-                pass
+                self._plugin_object(before, after)
 
-    def _device_claim(self, claim: ResourceClaim, before: object, after: object) -> None:
-        """Record a claim for devices: its pods are looked at, and all others if devices came free."""
-        key = claim_key(claim)
-        self.claims.add(ClaimKey(Kind.RESOURCE_CLAIM, *key))
-        if self._engine.devices.known.users(key):
-            self._device_claims.add(key)
-        if is_allocated(before) and not is_allocated(after):
-            self._hints.note_volumes()
-
-    def _claim(self, before: object, after: object) -> None:
-        """Record the claim that changed, or the claim that a volume names."""
-        for version in (before, after):
-            if isinstance(version, PersistentVolumeClaim):
-                self.claims.add(_claim_key(version.metadata.namespace, version.metadata.name))
-            elif isinstance(version, PersistentVolume) and version.spec is not None:
-                owner = version.spec.claimRef
-                if owner is not None:
-                    self.claims.add(_claim_key(owner.namespace, owner.name))
-        if (
-            isinstance(before, PersistentVolumeClaim)
-            and isinstance(after, PersistentVolumeClaim)
-            and before.selected_node is not None
-            and after.selected_node is None
-            and not after.bound
-        ):
-            self.given_up.add(_claim_key(after.metadata.namespace, after.metadata.name))
-
-    def _drivers_changed(self, nodes: Iterable[str]) -> None:
-        """Record nodes that may suit pods with volumes now."""
-        rows = self._engine.snapshot.row
-        for name in nodes:
-            if name in rows:
-                self._hints.note_node(rows[name])
-
-    def _detached(self, before: object, after: object) -> None:
-        """Record the node of an attachment that is gone, or changed."""
-        was = attached_volume(before) if isinstance(before, VolumeAttachment) else None
-        now = attached_volume(after) if isinstance(after, VolumeAttachment) else None
-        row = self._engine.snapshot.row.get(was.node) if was is not None and was != now else None
-        if row is not None:
-            self._hints.note_detached(row)
+    def _plugin_object(self, before: Readable | None, after: Readable | None) -> None:
+        """Record a change of an object that a plugin follows."""
+        for plugin in self._engine.snapshot.plugins:
+            wakeup = plugin.events(before, after)
+            if wakeup is None:
+                continue
+            if wakeup.restricted:
+                self._hints.note_restricted()
+            for row in wakeup.nodes:
+                self._hints.note_node(row)
+            for row in wakeup.attaching:
+                self._hints.note_attaching(row)
+            self.gated |= wakeup.gated
+            self.objects.update(wakeup.objects)
+            self.given_up.update(wakeup.objects if wakeup.gave_up else ())
+            self._used.update(wakeup.used)
+            return
 
     def count_on(self, pod: Name, node: str) -> None:
         """Record the node on which a pod counts that has none in the API server; empty ends this."""
@@ -268,7 +210,7 @@ class Changes:
             return
         if after is None or after.finished or (before is not None and not _same_pod(before, after)):
             if self._end_bind(name):
-                # The other pods of its decision may wait for claims together with it.
+                # The other pods of its decision may wait for writes together with it.
                 self.touched.update(
                     self._entry_pods.key(version) for version in (before, after) if version is not None
                 )
@@ -339,6 +281,8 @@ class Changes:
             if not before.finished:
                 self._room(before.spec.nodeName or "", before)
                 self._hints.note_neighbour(before, left=True)
+                for plugin in self._engine.snapshot.plugins:
+                    self._hints.note_released(plugin.used_alone(before))
         else:
             if before.spec.containers != after.spec.containers or resized(before) != resized(after):
                 self._room(before.spec.nodeName or "", before)
@@ -444,10 +388,6 @@ def _is_whole(group: Child | None) -> bool:
 
 def _as_pod(obj: Readable | None) -> Schedulable | None:
     return obj if isinstance(obj, Schedulable) else None
-
-
-def _claim_key(namespace: str | None, name: str | None) -> ClaimKey:
-    return ClaimKey(Kind.CLAIM, namespace or "", name or "")
 
 
 def _same_pod(before: Schedulable, after: Schedulable) -> bool:

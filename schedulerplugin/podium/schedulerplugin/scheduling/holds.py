@@ -1,8 +1,8 @@
 """Holds room for entries: reserved nodes, the room that a gang waits for, and pods that are being bound.
 
 Room is held before the API server shows it. A reservation keeps a node for one pod, and out of reach of all
-others of no higher priority. A pod is assumed on its node from the decision on, until its bind ends. If its
-claims are bound first (`claimbinds`), it holds the node while it waits for them.
+others of no higher priority. A pod is assumed on its node from the decision on, until its bind ends. If
+something is written first (`prebinds`), it holds the node while it waits for that.
 
 - `reserve` and `bind` hold room for an entry, and `hold` does so for a gang that was refused.
 - `give_way` takes room from entries of lower priority. It is the only place where a hold loses to another.
@@ -40,12 +40,10 @@ from podium.api.times import written
 from podium.cluster.reader import Name
 from podium.planner.arrays import Bools
 from podium.planner.deadline import Deadline, DecisionTimeoutError
+from podium.planner.liveplugin import PluginWrite
 from podium.planner.overlay import PENDING
 from podium.planner.preemption.target import PlacementTarget
-from podium.planner.semantics import Semantics
 from podium.planner.settings import LiveSettings
-from podium.schedulerplugin.scheduling.claimbinds import ClaimBinds
-from podium.schedulerplugin.scheduling.claimplans import Stranded
 from podium.schedulerplugin.scheduling.effects import (
     Bind,
     Effect,
@@ -60,6 +58,7 @@ from podium.schedulerplugin.scheduling.entry import Entry, EntryEvent, EntryPhas
 from podium.schedulerplugin.scheduling.entrypods import EntryPods
 from podium.schedulerplugin.scheduling.eventhandlers import Changes
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
+from podium.schedulerplugin.scheduling.prebinds import PreBinds
 
 # A gang that fails again and again pauses for at most 2 ** 5 times the length of a hold.
 _MOST_DOUBLINGS = 5
@@ -100,7 +99,7 @@ class Holds:
         self, engine: LiveEngine, entries: EntryPods, changes: Changes, live: Callable[[], LiveSettings]
     ) -> None:
         """Hold nothing."""
-        self.claims = ClaimBinds(engine, entries, self._undone, live)
+        self.prebinds = PreBinds(engine, entries, self._undone, live)
         # The gang that holds room, and how often holds ended, by the reason.
         self.holder: Key | None = None
         self.ended: Counter[HoldEnd] = Counter()
@@ -118,13 +117,13 @@ class Holds:
     def give_way(self, priority: int, nodes: Collection[int], cleared: Sequence[PodRef] = ()) -> None:
         """Take room from entries of lower priority that hold it, and have no pod there yet.
 
-        On `nodes` (rows) the reservations of a gang end, and decisions stop that wait for claims. The
+        On `nodes` (rows) the reservations of a gang end, and decisions stop that wait for their writes. The
         reservations of `cleared` pods end, and their entries are looked at again.
         """
         if self.holder is not None:
             nominated = (row for node in set(nodes) for row in self._engine.nominated_on(node))
             self.cancel([row for row in nominated if self.yields(row, priority)])
-        self.claims.stop_below(priority, nodes)
+        self.prebinds.stop_below(priority, nodes)
         for row in self._entries.rows(cleared) if cleared else ():
             self._exchange(ref_at(self._engine, row).key, self._engine.nomination(row), "")
             self._changes.touched.update(self._entries.keys((row,)))
@@ -166,9 +165,9 @@ class Holds:
     # Pods that are being bound.
 
     def bind(self, bind: Bind, priority: int, effects: list[Effect], moment: Moment) -> None:
-        """Assume pods on their nodes, and add what is carried out first: writes to their claims, or the bind.
+        """Assume pods on their nodes, and add what is carried out first: writes before the bind, or the bind.
 
-        That is nothing if their claims cannot be bound after all.
+        That is nothing if a pod does not get what it needs after all.
         """
         engine, changes = self._engine, self._changes
         rows, node_row = self._entries.rows(pod for pod, _ in bind.pods), engine.snapshot.row
@@ -183,7 +182,7 @@ class Holds:
         if isinstance(bind.key, GroupKey):
             # More of its pods may wait.
             changes.touched.add(bind.key)
-        begun = self.claims.start(bind, priority, moment)
+        begun = self.prebinds.start(bind, priority, moment)
         if begun is not None:
             effects.append(begun)
 
@@ -223,12 +222,12 @@ class Holds:
         # Another of its pods may have been bound since, which resets the count.
         return max(1, entry.bind_failures) if retry else 0
 
-    def stranded(self, rows: Collection[int]) -> Stranded:
-        """Return the claims whose devices no node can use for their pods (rows).
+    def stranded(self, rows: Collection[int]) -> tuple[PluginWrite, ...]:
+        """Return earlier writes to undo, because no node can use them for their pods (rows).
 
         There are none while a bind in flight may still succeed.
         """
-        stranded = self.claims.stranded(rows)
+        stranded = self.prebinds.stranded(rows)
         return () if stranded and self._changes.unanswered(rows) else stranded
 
     def _undone(self, bind: Bind) -> None:
@@ -278,7 +277,7 @@ class Holds:
         live, group = self._live(), target.group
         if (
             live.gang_hold_seconds <= 0
-            or self._engine.settings.semantics is not Semantics.KEP
+            or not self._engine.settings.semantics.rules.holds_room
             or not isinstance(group, PodGroup)
             or group.min_count is None
             # The room that comes free may be in another domain than the next.

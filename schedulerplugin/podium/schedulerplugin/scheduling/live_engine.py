@@ -22,10 +22,7 @@ from podium.errors import PodiumError
 from podium.planner.arrays import Bools, Rows
 from podium.planner.deadline import NEVER, Deadline
 from podium.planner.engine import Engine
-from podium.planner.plugins.devices.claims import ReservedClaim, StaleClaim
-from podium.planner.plugins.devices.plugin import DevicesPlugin
-from podium.planner.plugins.volumes.ledger import VolumePlan
-from podium.planner.plugins.volumes.plugin import VolumesPlugin
+from podium.planner.liveplugin import PluginWrite
 from podium.planner.preemption.decision import Decision
 from podium.planner.preemption.domainsearch import DomainSearch
 from podium.planner.preemption.groupplacement import place_pods
@@ -33,7 +30,6 @@ from podium.planner.preemption.inflight import Intents
 from podium.planner.preemption.target import PlacementTarget, PreemptorPods, Unplaceable
 from podium.planner.settings import Settings
 from podium.planner.shapes import Shape
-from podium.schedulerplugin.scheduling.claimplans import PodClaimsPlan
 from podium.schedulerplugin.scheduling.effects import PodRef
 
 
@@ -51,13 +47,11 @@ class LiveEngine(Engine):
         intents: Intents | None = None,
     ) -> None:
         self.intents = intents or Intents()
-        # The pods that wait on a node for their claims, with the priorities that do not wait for them.
+        # The pods on a node whose binds wait for other writes, with the priorities that do not wait for them.
         self._yielding: dict[PodRef, int] = {}
         self._yielded: Counter[int] = Counter()
         spares = (settings or Settings())._replace(spares_system=True)
         super().__init__(view, spares, minor, self.intents)
-        self._volumes = self.snapshot.plugin(VolumesPlugin)
-        self.devices = self.snapshot.plugin(DevicesPlugin)
 
     def resume(
         self,
@@ -174,7 +168,7 @@ class LiveEngine(Engine):
         with self._trying(deadline):
             for counted in self._counted_on(node, target.priority, target.rows):
                 snapshot.assume(counted, node)
-            if units.rule.protects:
+            if units.rules.leaving_free:
                 # In kube-scheduler's releases a terminating pod takes room, and is a victim like others.
                 on = snapshot.pods_on(node)
                 snapshot.remove_many(on[units.freeing(second)[on]])
@@ -280,31 +274,19 @@ class LiveEngine(Engine):
         """Count a pod where the API server has it again, because its bind failed."""
         self.snapshot.forget_pod(pod_row)
 
-    def has_delayed_claims(self, pod_row: int) -> bool:
-        """Return whether claims of a pod get their volumes with a node."""
-        return bool(self._volumes.needs(self.snapshot.shape_at(pod_row)).delayed)
+    def reserve(self, plan: Iterable[PluginWrite]) -> None:
+        """Keep what writes take from other pods, wherever their own pods count."""
+        for plugin, write in plan:
+            plugin.reserve(write)
 
-    def volume_plan(self, pod_row: int) -> VolumePlan | None:
-        """Return what is written for the claims of an assumed pod; None if they find no volumes."""
-        return self._volumes.volume_plan(pod_row)
-
-    def reservations(self, pod_row: int) -> list[ReservedClaim | StaleClaim] | None:
-        """Return what is written to the device claims of an assumed pod; None if they find no devices."""
-        return self.devices.filter.reservations(pod_row)
-
-    def hold_claims(self, plan: PodClaimsPlan) -> None:
-        """Keep the volumes, the space and the devices of a plan from others, wherever its pods count."""
-        self._volumes.delayed.ledger.assume(plan.volumes)
-        self.devices.known.assume(plan.assumed)
-
-    def release_claims(self, plan: PodClaimsPlan) -> None:
-        """Hold a plan no more."""
+    def unreserve(self, plan: Iterable[PluginWrite]) -> None:
+        """Keep it no more."""
         self._cache.clear()
-        self._volumes.delayed.ledger.forget(plan.volumes)
-        self.devices.known.forget(plan.assumed)
+        for plugin, write in plan:
+            plugin.unreserve(write)
 
     def unreached(self, shape: Shape, node_row: int) -> str:
-        """Return why a node cannot reach the bound volumes of a shape; empty if it can."""
+        """Return why a node cannot use what a shape has got there already; empty if it can."""
         return self.placer.chain.unreached(shape, node_row)
 
     def avoid_node(self, pod_row: int, node: str, seconds: float) -> None:
@@ -312,7 +294,7 @@ class LiveEngine(Engine):
         self.placer.rejections.record(self.snapshot.shape_at(pod_row), node, seconds)
 
     def yield_room(self, pods: Iterable[PodRef], priority: int) -> None:
-        """Let preemptors of a higher priority count on the room of pods that wait for their claims."""
+        """Let preemptors of a higher priority count on the room of pods whose binds wait for other writes."""
         for pod in pods:
             self._yielding[pod] = priority
             self._yielded[priority] += 1

@@ -207,7 +207,7 @@ class Announcements(NamedTuple):
 
 def announcements(view: ClusterReader, evict: Evict, semantics: Semantics) -> Announcements:
     """Return what must be written before the first delete of a preemption."""
-    if semantics is not Semantics.KEP:
+    if not semantics.rules.marks_groups:
         return Announcements(evict.nominations, evict.victims, ())
     recorded = evict.preemptor.kind != "pod" or any(len(unit.pods) > 1 for unit in evict.units)
     marks: list[PodRef] = []
@@ -282,7 +282,7 @@ def _marked_groups(engine: LiveEngine, scheduler: str) -> Iterator[tuple[GroupKe
 
     The rules of kube-scheduler's releases mark each pod, and a group's condition there may be from long ago.
     """
-    if engine.settings.semantics is not Semantics.KEP:
+    if not engine.settings.semantics.rules.marks_groups:
         return
     view = engine.view
     every: list[tuple[GroupKey, Child]] = [*view.groups.items(), *view.composites.items()]

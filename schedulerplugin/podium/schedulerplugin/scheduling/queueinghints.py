@@ -18,8 +18,8 @@ from podium.schedulerplugin.scheduling.clusterevents import (
     ClusterEvents,
     ClusterQueries,
     PodRequirements,
-    has_volumes,
     helps,
+    is_restricted,
 )
 from podium.schedulerplugin.scheduling.effects import Key
 
@@ -55,7 +55,7 @@ class ChangeCounts(NamedTuple):
 
     places: int = 0
     neighbours: int = 0
-    volumes: int = 0
+    restricted: int = 0
     rules: int = 0
     gone: int = 0
 
@@ -191,15 +191,19 @@ class Hints:
         self._events.any_pod = True
         self.seen = self.seen._replace(neighbours=self.seen.neighbours + 1)
 
-    def note_volumes(self) -> None:
-        """Record a change of a claim or a volume."""
-        self._events.volumes = True
-        self.seen = self.seen._replace(volumes=self.seen.volumes + 1)
+    def note_restricted(self) -> None:
+        """Record a change of an object by which a plugin restricts the nodes of pods."""
+        self._events.restricted = True
+        self.seen = self.seen._replace(restricted=self.seen.restricted + 1)
 
-    def note_detached(self, row: int) -> None:
-        """Record that a node may attach more volumes than before, though no pod left."""
-        self._events.detached.add(row)
+    def note_attaching(self, row: int) -> None:
+        """Record that a node may attach more than before, though no pod left."""
+        self._events.attaching.add(row)
         self.seen = self.seen._replace(places=self.seen.places + 1)
+
+    def note_released(self, names: Iterable[Hashable]) -> None:
+        """Record what a pod that is gone may have used alone."""
+        self._events.released.update(names)
 
     def note_rules(self) -> None:
         """Record a change in the rules on possible victims: a class, a budget, a group."""
@@ -236,7 +240,7 @@ class Hints:
         return (
             (now.places != seen.places and bool(waiting.shapes))
             or (now.neighbours != seen.neighbours and bool(waiting.shapes))
-            or (now.volumes != seen.volumes and any(has_volumes(shape) for shape in waiting.shapes))
+            or (now.restricted != seen.restricted and any(map(is_restricted, waiting.shapes)))
             or (now.rules != seen.rules and waiting.may_preempt)
             or (now.gone != seen.gone and bool(waiting.awaited))
         )

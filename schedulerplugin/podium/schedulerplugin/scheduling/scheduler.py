@@ -17,7 +17,6 @@ from podium.planner.deadline import DecisionTimeoutError
 from podium.planner.preemption.inflight import LATE_SECONDS
 from podium.planner.preemption.target import PlacementTarget, Unplaceable
 from podium.planner.rejections import rejected_for
-from podium.schedulerplugin.scheduling.claimbinds import ClaimChanges
 from podium.schedulerplugin.scheduling.cycle import SchedulingCycle
 from podium.schedulerplugin.scheduling.effects import (
     Disagreed,
@@ -37,6 +36,7 @@ from podium.schedulerplugin.scheduling.evictionlimits import EvictionLimits
 from podium.schedulerplugin.scheduling.holds import Holds
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.messages import UNSCHEDULABLE
+from podium.schedulerplugin.scheduling.prebinds import ObjectChanges
 from podium.schedulerplugin.scheduling.preemptions import Preemptions, begun
 from podium.schedulerplugin.scheduling.queue import Queue
 from podium.schedulerplugin.scheduling.queueinghints import Hints
@@ -109,8 +109,8 @@ class Scheduler:
         return (
             bool(changes.touched or changes.gated or changes.rejected or self._hints.changed)
             or changes.unsettled
-            or bool(self.holds.claims and (changes.claims or changes.given_up))
-            or self.holds.claims.has_work(now)
+            or bool(self.holds.prebinds and changes.objects)
+            or self.holds.prebinds.has_work(now)
             or self.holds.over(now)
             or self.queue.first(now) is not None
         )
@@ -161,7 +161,7 @@ class Scheduler:
 
     def due(self, now: float) -> float | None:
         """Return when a step would do something without a change, in seconds; None for never."""
-        ends = self.queue.due(now), self.holds.due(), self.holds.claims.due()
+        ends = self.queue.due(now), self.holds.due(), self.holds.prebinds.due()
         times = [at for at in ends if at is not None]
         return max(now, min(times)) if times else None
 
@@ -245,10 +245,10 @@ class Scheduler:
         changes = self._changes
         changes.catch_up()
         touched, changes.touched = changes.touched, set()
-        claims, changes.claims = changes.claims, set()
+        objects, changes.objects = changes.objects, set()
         given_up, changes.given_up = changes.given_up, set()
         try:
-            self.holds.claims.advance(ClaimChanges(claims, given_up, touched), effects, moment)
+            self.holds.prebinds.advance(ObjectChanges(objects, given_up, touched), effects, moment)
         finally:
             changes.touched |= touched
         touched, changes.touched = changes.touched, set()

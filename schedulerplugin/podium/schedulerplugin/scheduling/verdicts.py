@@ -23,12 +23,12 @@ from podium.cluster.reader import Name
 from podium.errors import PodiumError
 from podium.planner.deadline import Deadline, DecisionTimeoutError
 from podium.planner.engine import Engine
+from podium.planner.liveplugin import PluginWrite
 from podium.planner.preemption.decision import Decision
 from podium.planner.preemption.outcome import Outcome
 from podium.planner.preemption.target import Blocker, PlacementTarget, Unplaceable
 from podium.planner.preemption.units import Units
 from podium.schedulerplugin.scheduling import messages
-from podium.schedulerplugin.scheduling.claimplans import Stranded
 from podium.schedulerplugin.scheduling.effects import (
     Bind,
     Evict,
@@ -84,7 +84,7 @@ class Preempt(NamedTuple):
 class Refuse(NamedTuple):
     """Let an entry wait for a change that may help it, at most `until` (seconds), and report why.
 
-    A gang may hold room for its pods (`rows`). `stranded` claims give back devices that no node can use.
+    A gang may hold room for its pods (`rows`). `stranded` writes are undone, because no node can use them.
     `limited` is a preemption that has to wait, and why.
     """
 
@@ -94,7 +94,7 @@ class Refuse(NamedTuple):
     until: float | None
     gang: GangRoom | GangPause | None = None
     no_room_since: datetime | None = None
-    stranded: Stranded = ()
+    stranded: tuple[PluginWrite, ...] = ()
     limited: tuple[Evict, Limit] | None = None
 
 
@@ -103,7 +103,7 @@ class Gate(NamedTuple):
 
     report: ReportPending
     rows: Sequence[int]
-    stranded: Stranded = ()
+    stranded: tuple[PluginWrite, ...] = ()
 
 
 class Fail(NamedTuple):
@@ -271,7 +271,12 @@ class Deciding:
         return evict._replace(refused=refused, doubted=doubted, cleared=cleared)
 
     def _refuse(
-        self, key: Key, decision: Decision, target: PlacementTarget, moment: Moment, stranded: Stranded
+        self,
+        key: Key,
+        decision: Decision,
+        target: PlacementTarget,
+        moment: Moment,
+        stranded: tuple[PluginWrite, ...],
     ) -> Refuse:
         """Return the verdict on an entry that found no place."""
         gang = None
@@ -292,7 +297,7 @@ class Deciding:
         *,
         gang: GangRoom | GangPause | None = None,
         since: datetime | None = None,
-        stranded: Stranded = (),
+        stranded: tuple[PluginWrite, ...] = (),
         limited: tuple[Evict, Limit] | None = None,
     ) -> Refuse:
         """Let an entry wait for changes that could help it, but not for room on nodes that it holds."""

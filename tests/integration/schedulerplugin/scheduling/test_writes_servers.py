@@ -15,7 +15,8 @@ from podium.api.findings import ObjectRef
 from podium.api.meta import Condition
 from podium.kube.connection import connect
 from podium.kube.preconditions import StaleError
-from podium.schedulerplugin.live.writes import ChangedError, GoneError, TakenError, Writes
+from podium.planner.liveplugin import ChangedError, GoneError
+from podium.schedulerplugin.live.writes import TakenError, Writes
 from podium.schedulerplugin.scheduling.effects import PodRef
 
 pytestmark = pytest.mark.server

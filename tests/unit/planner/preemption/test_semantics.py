@@ -1,9 +1,10 @@
 """The differences between the semantics: the KEP, the releases, and plain pod preemption.
 
-docs/preemption-reference.md has them in a table. The behaviour of kube-scheduler was read in its sources, and
+docs/differences.md has them in a table. The behaviour of kube-scheduler was read in its sources, and
 `differential` compares it with the real one.
 """
 
+import ast
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from tests.support.preemption.scene import (
     victims,
 )
 from tests.unit.planner.preemption.test_budgets import budget
+from tools.docs.sources import modules
 
 from podium.api.minors import MINORS
 from podium.planner.preemption.outcome import Outcome
@@ -41,6 +43,18 @@ def test_rules_and_minors_state_the_same_facts() -> None:
         assert rules.empty_selector is minor.empty_selectors
         assert rules.empty_domain is not minor.named_domains
         assert rules.tree_agreement is minor.compared_trees
+
+
+def test_no_other_module_asks_which_rule_set_it_has() -> None:
+    """A rule set is rows of one module, so a new one changes no branch elsewhere."""
+    asking = [
+        f"{name}: {ast.unparse(node)}"
+        for name, source in modules()
+        if name != "podium.planner.semantics"
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Compare | ast.MatchValue) and "Semantics." in ast.unparse(node)
+    ]
+    assert not asking
 
 
 def check(expected: Taken, *objects: Any, by: Any = "high") -> None:

@@ -26,7 +26,7 @@ from podium.planner.filters.chain import Chain
 from podium.planner.plugins.volumes.needs import MOST_DELAYED
 from podium.planner.shapes import Shape, shape_of
 from podium.planner.snapshot import Snapshot
-from podium.schedulerplugin.scheduling.clusterevents import has_volumes
+from podium.schedulerplugin.scheduling.clusterevents import is_restricted
 
 WAIT = storage_class("wait", "WaitForFirstConsumer")
 NOW = storage_class("now")
@@ -130,7 +130,7 @@ def test_a_pod_is_refused_for_its_claims(spec: dict[str, Any], objects: Sequence
     assert not chain.feasible(refused).any()
     assert not chain.static(refused).any()
     assert {chain.reasons(refused, row) for row in snapshot.row.values()} == {(why,)}
-    assert has_volumes(refused) or why == "pod affinity terms conflict"
+    assert is_restricted(refused) or why == "pod affinity terms conflict"
 
 
 ACCEPTED: dict[str, tuple[dict[str, Any], Sequence[object]]] = {

@@ -10,7 +10,8 @@ from tests.support.volumes.manifests import Manifest, binding, read_claims
 from tests.support.volumes.plain_binding import PlainAnswer, PlainBinding, PlainLedger, PlainSegment
 
 from podium.planner.plugins.volumes.delayed import DelayedBinding
-from podium.planner.plugins.volumes.ledger import ProvisionedVolume, VolumePlan
+from podium.planner.plugins.volumes.ledger import VolumePlan
+from podium.planner.plugins.volumes.writes import ProvisionedVolume
 
 SEEDS = st.integers(0, 2**32)
 
@@ -85,7 +86,7 @@ def test_members_see_the_plans_of_earlier_members(seed: int) -> None:
         nodes = [name for name, row in snapshot.row.items() if found.feasible[row]]
         if nodes:
             plan = found.plan(dice.choice(nodes))
-            bound.ledger.assume(plan)
+            bound.ledger.assume(plan.claims)
             note(ledger, plan)
     assert len(set(ledger.volumes.values())) == len(ledger.volumes)
     assert not ledger.volumes.keys() & ledger.nodes.keys()

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -25,7 +26,8 @@ from tests.support.volumes.manifests import (
 )
 
 from podium.planner.plugins.volumes.delayed import REASONS, DelayedBinding
-from podium.planner.plugins.volumes.ledger import BoundVolume, ProvisionedVolume, VolumePlan
+from podium.planner.plugins.volumes.ledger import VolumePlan
+from podium.planner.plugins.volumes.writes import BoundVolume, ProvisionedVolume
 from podium.planner.snapshot import Snapshot
 
 NO_VOLUME, NO_SPACE = REASONS.values()
@@ -35,7 +37,7 @@ NETWORK = storage_class("network", DRIVER)
 def assumed(bound: DelayedBinding, claims: Iterable[Manifest], node: str) -> VolumePlan:
     """Place a member of a gang with these claims on a node."""
     plan = bound.find(read_claims(claims), summed=True).plan(node)
-    bound.ledger.assume(plan)
+    bound.ledger.assume(plan.claims)
     return plan
 
 
@@ -50,7 +52,7 @@ def test_two_members_do_not_count_on_one_volume() -> None:
     plan = assumed(bound, [claim("one", "1Gi")], "a")
     assert plan.bound == (BoundVolume((NS, "one"), "one", "v", by_scheduler=True),)
     assert reasons(bound, snapshot, claim("two", "1Gi")) == {"a": NO_VOLUME}
-    bound.ledger.forget(plan)
+    bound.ledger.forget(plan.claims)
     assert reasons(bound, snapshot, claim("two", "1Gi")) == {"a": None}
 
 
@@ -95,7 +97,7 @@ def test_a_segment_keeps_its_sum_when_the_driver_replaces_its_object() -> None:
     bound.apply(decoded(first), None)
     bound.apply(None, decoded(capacity("new", "network", {HOST: "a"}, "5Gi")))
     assert reasons(bound, snapshot, claim("two", "3Gi", "network")) == {"a": NO_SPACE}
-    bound.ledger.forget(plan)
+    bound.ledger.forget(plan.claims)
     assert reasons(bound, snapshot, claim("two", "3Gi", "network")) == {"a": None}
 
 
@@ -117,9 +119,9 @@ def test_a_shared_claim_keeps_its_node_until_its_last_member_is_forgotten() -> N
     assert reasons(bound, snapshot, shared) == {"a": None, "b": NO_VOLUME}
     second = assumed(bound, [shared], "a")
     assert first == second
-    bound.ledger.forget(first)
+    bound.ledger.forget(first.claims)
     assert reasons(bound, snapshot, shared) == {"a": None, "b": NO_VOLUME}
-    bound.ledger.forget(second)
+    bound.ledger.forget(second.claims)
     assert reasons(bound, snapshot, shared) == {"a": None, "b": None}
     assert not bound.provisioning.promised
 
@@ -152,22 +154,22 @@ ONE = BoundVolume((NS, "one"), "one", "v", by_scheduler=True)
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        (VolumePlan((ONE._replace(volume="w"),)), "claim team-a/one is assumed with another volume or node"),
+        (VolumePlan((replace(ONE, volume="w"),)), "claim team-a/one is assumed with another volume or node"),
         (
             VolumePlan((), (ProvisionedVolume((NS, "one"), "one", "a", None, 0),)),
             "claim team-a/one is assumed with another volume or node",
         ),
-        (VolumePlan((ONE._replace(claim=(NS, "two")),)), "volume v is assumed for another claim"),
+        (VolumePlan((replace(ONE, claim=(NS, "two")),)), "volume v is assumed for another claim"),
     ],
 )
 def test_a_contradicting_plan_is_refused_and_counts_nothing(plan: VolumePlan, message: str) -> None:
     snapshot, bound = binding([node("a")], [storage_class("local"), volume("v", "5Gi"), volume("w", "5Gi")])
-    bound.ledger.assume(VolumePlan((ONE,)))
+    bound.ledger.assume((ONE,))
     other = ProvisionedVolume((NS, "other"), "other", "a", None, 0)
     with pytest.raises(ValueError, match=message):
-        bound.ledger.assume(VolumePlan(plan.bound, (other, *plan.provisioned)))
+        bound.ledger.assume((*plan.claims, other))
     assert bound.ledger.plan((NS, "other")) is None
-    bound.ledger.forget(VolumePlan((ONE,)))
+    bound.ledger.forget((ONE,))
     assert reasons(bound, snapshot, claim("one", "1Gi"), claim("two", "1Gi")) == {"a": None}
 
 
@@ -203,16 +205,16 @@ def test_forgetting_in_any_order_is_the_inverse_of_assuming(seed: int) -> None:
         nodes = sorted(name for name, row in snapshot.row.items() if found.feasible[row])
         if nodes:
             plans.append(found.plan(dice.choice(nodes)))
-            bound.ledger.assume(plans[-1])
+            bound.ledger.assume(plans[-1].claims)
     while True:
         # A binding that never had the plans that were forgotten.
         other_snapshot, other = binding(made.nodes, made.storage)
         for plan in plans:
-            other.ledger.assume(plan)
+            other.ledger.assume(plan.claims)
         assert picture(made, snapshot, bound) == picture(made, other_snapshot, other)
         if not plans:
             break
-        bound.ledger.forget(plans.pop(dice.randrange(len(plans))))
+        bound.ledger.forget(plans.pop(dice.randrange(len(plans))).claims)
 
 
 @given(st.integers(0, 2**32))
@@ -241,13 +243,13 @@ def test_changes_of_objects_give_the_same_as_a_fresh_start(seed: int) -> None:
                 bound.apply(decoded(before), None)
         picture(made, snapshot, bound)
         if plans and dice.random() < 0.3:
-            bound.ledger.forget(plans.pop())
+            bound.ledger.forget(plans.pop().claims)
         found = bound.find(read_claims(dice.choice(made.pods)), summed=True)
         passing = sorted(each for each, row in snapshot.row.items() if found.feasible[row])
         if passing:
             plans.append(found.plan(passing[0]))
-            bound.ledger.assume(plans[-1])
+            bound.ledger.assume(plans[-1].claims)
     fresh_snapshot, fresh = binding(nodes.values(), storage.values())
     for plan in plans:
-        fresh.ledger.assume(plan)
+        fresh.ledger.assume(plan.claims)
     assert picture(made, snapshot, bound) == picture(made, fresh_snapshot, fresh)

@@ -24,7 +24,8 @@ from tests.support.volumes.manifests import (
 )
 
 from podium.planner.plugins.volumes.delayed import REASONS
-from podium.planner.plugins.volumes.ledger import BoundVolume, VolumePlan
+from podium.planner.plugins.volumes.ledger import VolumePlan
+from podium.planner.plugins.volumes.writes import BoundVolume
 
 NO_VOLUME, NO_SPACE = REASONS.values()
 
@@ -170,12 +171,12 @@ def test_find_assume_volumes() -> None:
     """After the plan is assumed, the claim finds the same volume again, not the other of its size."""
     snapshot, bound = binding([NODE], [*CLASSES, NODE_2, NODE_1A, NODE_1C])
     plan = bound.find(read_claims([UNBOUND])).plan("node1")
-    bound.ledger.assume(plan)
+    bound.ledger.assume(plan.claims)
     again = bound.find(read_claims([UNBOUND]))
     assert again.feasible[snapshot.row["node1"]]
     assert again.plan("node1") == plan
     # Nor any other volume once an object has the claim.
-    bound.ledger.forget(plan)
+    bound.ledger.forget(plan.claims)
     snapshot, bound = binding([NODE], [*CLASSES, NODE_2, NODE_1A_BOUND, NODE_1C])
     assert [each.volume for each in bound.find(read_claims([UNBOUND])).plan("node1").bound] == ["pv-node1a"]
 
@@ -216,9 +217,9 @@ def test_assume_pod_volumes(name: str) -> None:
     assert list(plan.bound) == bound_volumes
     assert [each.claim[1] for each in plan.provisioned] == provisioned
     assert {each.node for each in plan.provisioned} <= {"node1"}
-    bound.ledger.assume(plan)
+    bound.ledger.assume(plan.claims)
     assert all(bound.ledger.plan(each.claim) == each for each in plan.claims)
-    bound.ledger.forget(plan)
+    bound.ledger.forget(plan.claims)
     assert not any(bound.ledger.plan(each.claim) for each in plan.claims)
     assert bound.find(read_claims(claims)).plan("node1") == plan
 

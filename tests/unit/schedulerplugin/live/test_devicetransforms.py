@@ -11,8 +11,9 @@ from tests.unit.api.test_devices import CLAIM, DEVICES, SLICE
 from podium.api.devices import EXTENDED_RESOURCE_CLAIM, ResourceClaim, ResourceSlice
 from podium.api.reads import Kind
 from podium.api.schedulable import SCHEDULING_READS
-from podium.schedulerplugin.live import devicetransforms, transforms
-from podium.schedulerplugin.live.devicetransforms import LONGEST
+from podium.planner.plugins.devices import transforms as devicetransforms
+from podium.planner.sharing import LONGEST
+from podium.schedulerplugin.live import transforms
 from podium.schedulerplugin.live.process import KINDS
 from podium.schedulerplugin.live.transforms import transform
 

@@ -23,8 +23,8 @@ from podium.planner.preemption.protection import scheduled_at
 from podium.planner.preemption.units import SHRINK
 from podium.planner.progress import CHECKPOINT, NO_CHECKPOINT, checkpoint
 from podium.planner.shapes import fingerprint, shape_of
+from podium.planner.sharing import LONGEST
 from podium.schedulerplugin.live import transforms
-from podium.schedulerplugin.live.devicetransforms import LONGEST
 from podium.schedulerplugin.live.transforms import transform
 
 _TOKEN = {"name": "kube-api-access-x7k2p"}

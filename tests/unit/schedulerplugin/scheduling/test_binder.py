@@ -6,7 +6,8 @@ import pytest
 from tests.support.scheduling.recording import Recorded, Write, pod
 
 from podium.errors import PodiumError
-from podium.schedulerplugin.live.writes import GoneError, bind_all, together
+from podium.planner.liveplugin import GoneError
+from podium.schedulerplugin.live.writes import bind_all, together
 from podium.schedulerplugin.scheduling.effects import Bind, PodRef
 
 GANG = Bind(("team", "train"), tuple((pod(f"p{number}"), f"n{number}") for number in range(5)))

@@ -16,8 +16,8 @@ from tests.support.scheduling.storagerig import StorageWorld
 from tests.support.volumes import manifests
 from tests.support.volumes.manifests import DRIVER, claim, decoded, storage_class, volume
 
-from podium.schedulerplugin.scheduling.claimbinds import ClaimBinds
 from podium.schedulerplugin.scheduling.effects import Bind, PodRef
+from podium.schedulerplugin.scheduling.prebinds import PreBinds
 
 TIMEOUT = 600
 LOCAL = storage_class(manifests.LOCAL)
@@ -207,7 +207,7 @@ FAILURES = {
 def test_a_failure_is_undone_and_the_pod_tried_again(name: str) -> None:
     case, made = FAILURES[name], provisioned()
     (effect,) = made.claim_writes
-    chosen = effect.claims[0].node  # type: ignore[union-attr]  # it is to be provisioned
+    chosen = effect.writes[0].avoided
     case.happens(made, chosen)
     assert not case.message or made.reported("p0", case.message)
     made.later(20)
@@ -217,7 +217,7 @@ def test_a_failure_is_undone_and_the_pod_tried_again(name: str) -> None:
     other = "n1" if chosen == "n0" else "n0"
     ends = {"chosen": {"p0": chosen}, "other": {"p0": other}, "nowhere": {}}[case.ends]
     assert made.bound() == ends
-    assert (made.assumed(), len(made.scheduler.holds.claims)) == ([], 0)
+    assert (made.assumed(), len(made.scheduler.holds.prebinds)) == ([], 0)
 
 
 def test_a_failed_gang_withdraws_what_it_wrote_and_keeps_what_is_bound() -> None:
@@ -257,7 +257,7 @@ def test_a_withdrawal_is_seen_before_the_next_attempt() -> None:
     first = made.claim("c0")[1]
     made.hold_releases = True
     made.later(TIMEOUT)
-    assert (made.claim("c0")[1], made.claim_writes[-1].claims) == (first, made.claim_writes[-1].claims)
+    assert (made.claim("c0")[1], made.claim_writes[-1].writes) == (first, made.claim_writes[-1].writes)
     made.later(60)
     assert len(made.claim_writes) == 1, "no other attempt begins"
     made.write()
@@ -307,7 +307,7 @@ def test_a_gang_that_shares_a_claim_goes_where_its_volume_turns_out_to_be() -> N
         [pod(f"gang-{at}", group="gang", **mounts("c0")) for at in range(2)],
     )
     (effect,) = made.claim_writes
-    assert len(effect.claims) == 1
+    assert len(effect.writes) == 1
     made.reach = lambda node: [{ZONE: ["b" if node.startswith("a") else "a"]}]
     made.write()
     first = made.claim("c0")[1]
@@ -327,7 +327,7 @@ def test_a_claim_stays_written_while_another_pod_waits_for_it() -> None:
     assert made.claim("c0") == ("", "n0")
     made.control()
     assert made.bound() == {"p1": "n0"}
-    assert (made.assumed(), len(made.scheduler.holds.claims)) == ([], 0)
+    assert (made.assumed(), len(made.scheduler.holds.prebinds)) == ([], 0)
 
 
 # --- others ---------------------------------------------------------------------------------------------
@@ -370,13 +370,13 @@ def test_an_error_about_one_decision_does_not_stop_the_others(monkeypatch: pytes
     """It is looked at again after a minute, also without a change."""
     made = provisioned(pods=2)
     made.write()
-    check, broken = ClaimBinds._lost, True
+    check, broken = PreBinds._lost, True
 
-    def lost(self: ClaimBinds, ref: PodRef, node: str) -> str:
+    def lost(self: PreBinds, ref: PodRef, node: str) -> str:
         assert ref.name != "p0" or not broken, "a bug"
         return check(self, ref, node)
 
-    monkeypatch.setattr(ClaimBinds, "_lost", lost)
+    monkeypatch.setattr(PreBinds, "_lost", lost)
     with pytest.raises(AssertionError, match="a bug"):
         made.control()
     made.scheduler.on_error(made.moment)
@@ -441,7 +441,7 @@ def test_a_new_leader_goes_on_from_any_step(step: Callable[[StorageWorld], None]
     made.control()
     assert sorted(made.bound()) == ["gang-0", "gang-1", "gang-2"]
     assert_sound(made)
-    assert (made.assumed(), len(made.scheduler.holds.claims)) == ([], 0)
+    assert (made.assumed(), len(made.scheduler.holds.prebinds)) == ([], 0)
 
 
 @pytest.mark.parametrize("provisions", [True, False], ids=["provisioned", "given up"])
@@ -576,6 +576,6 @@ def test_faults_in_any_order_end_well(actions: list[str], disks: bool) -> None:
     made.control()
     assert sorted(made.bound()) == ["gang-0", "gang-1"]
     assert_sound(made)
-    assert (made.assumed(), len(made.scheduler.holds.claims)) == ([], 0)
+    assert (made.assumed(), len(made.scheduler.holds.prebinds)) == ([], 0)
     owned = {claim.spec.volumeName for claim in made.state.claims.values() if claim.spec is not None}
     assert made.reserved().keys() <= owned

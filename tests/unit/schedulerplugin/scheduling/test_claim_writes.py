@@ -16,11 +16,13 @@ from podium.api.devices import CLAIM_FINALIZER, MAX_CONSUMERS, Allocation, Claim
 from podium.api.storage import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from podium.cluster.state import ClusterState
 from podium.errors import PodiumError
-from podium.planner.plugins.devices.claims import ReservedClaim
-from podium.planner.plugins.volumes.ledger import BoundVolume, ClaimPlan, ProvisionedVolume
-from podium.schedulerplugin.live.claimwrites import ClaimWrites
-from podium.schedulerplugin.live.devicetransforms import transform_devices
-from podium.schedulerplugin.live.writes import ChangedError, GoneError, StoredMetadata, StoredObject
+from podium.planner.liveplugin import ChangedError, GoneError
+from podium.planner.plugins.devices.transforms import transform_devices
+from podium.planner.plugins.devices.writes import ClaimReservation
+from podium.planner.plugins.volumes.ledger import ClaimPlan
+from podium.planner.plugins.volumes.writes import BoundVolume, ProvisionedVolume
+from podium.schedulerplugin.live.prebindwriter import PreBindWriter
+from podium.schedulerplugin.live.writes import StoredMetadata, StoredObject
 
 CLAIM = (NS, "c")
 BOUND = BoundVolume(CLAIM, "c", "v", by_scheduler=True)
@@ -120,8 +122,8 @@ async def test_a_write_follows_the_object_as_it_is_known(name: str) -> None:
     case, state, recorded = CASES[name], ClusterState(native_served=True), RecordedWrites()
     if case.known is not None:
         state.apply(decoded(case.known))
-    writes = ClaimWrites(recorded, state)  # type: ignore[arg-type]  # these methods are all it uses
-    work = writes.withdraw if case.withdraws else writes.write
+    writes = PreBindWriter(recorded, state)  # type: ignore[arg-type]  # these methods are all it uses
+    work = writes.undo if case.withdraws else writes.write
     if case.error is not None:
         with pytest.raises(case.error):
             await work(case.plan)
@@ -144,8 +146,8 @@ async def test_no_write_adds_a_consumer_too_many(others: int, *, written: bool) 
     state, recorded = ClusterState(native_served=True), RecordedWrites()
     known = scene.claim("c", ["n0/gpu-0"], [f"u{at}" for at in range(others)])
     state.apply(known)
-    plan = ReservedClaim((NS, "c"), known.metadata.uid or "", None, (ClaimConsumer("", "pods", "p", "p"),))
-    write = ClaimWrites(recorded, state).write(plan)  # type: ignore[arg-type]  # these methods are all it uses
+    plan = ClaimReservation((NS, "c"), known.metadata.uid or "", None, (ClaimConsumer("", "pods", "p", "p"),))
+    write = PreBindWriter(recorded, state).write(plan)  # type: ignore[arg-type]  # these methods are all it uses
     if written:
         await write
         assert len(recorded.sent[0][1]["status"]["reservedFor"]) == MAX_CONSUMERS
@@ -168,12 +170,11 @@ async def test_the_parameters_of_a_claim_are_copied_into_its_allocation(finalize
     transform_devices(known)
     state.apply(known)
     engine = engine_of(scene.cluster(1, 1), known, scene.pod("c"))
-    devices, row = device_plugin(engine.snapshot).filter, engine.snapshot.pod_row[NS, "c"]
+    devices, row = device_plugin(engine.snapshot), engine.snapshot.pod_row[NS, "c"]
     engine.snapshot.assume(row, engine.snapshot.row["n0"])
-    plans = devices.reservations(row)
+    plans = devices.pre_bind(row)
     assert plans
-    assert isinstance(plans[0], ReservedClaim)
-    await ClaimWrites(recorded, state, lambda: NOW).write(plans[0])  # type: ignore[arg-type]  # as above
+    await PreBindWriter(recorded, state, lambda: NOW).write(plans[0])  # type: ignore[arg-type]  # as above
     (_, first), (_, last) = recorded.sent
     assert ("finalizers" in first["metadata"]) is not bool(finalizers)
     written = last["status"]["allocation"]["devices"]["config"]
@@ -188,8 +189,8 @@ async def test_the_devices_are_written_to_the_version_with_the_finalizer() -> No
     state.apply(known)
     devices = msgspec.convert(scene.allocation(["n0/gpu-0"]), Allocation)
     consumer = ClaimConsumer(resource="pods", name="p", uid="p")
-    plan = ReservedClaim((NS, "c"), known.metadata.uid or "", devices, (consumer,))
-    writes = ClaimWrites(recorded, state, lambda: NOW)  # type: ignore[arg-type]  # these methods are all it uses
+    plan = ClaimReservation((NS, "c"), known.metadata.uid or "", devices, (consumer,))
+    writes = PreBindWriter(recorded, state, lambda: NOW)  # type: ignore[arg-type]  # these methods are all it uses
     await writes.write(plan)
     versions = [document["metadata"]["resourceVersion"] for _, document in recorded.sent]
     assert versions == ["7", "written-1"]

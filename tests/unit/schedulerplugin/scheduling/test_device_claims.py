@@ -29,7 +29,7 @@ from tests.support.scheduling.devicerig import DeviceWorld, end, world
 from podium.api.core import ResourceClaimEntry
 from podium.api.devices import MAX_CONSUMERS
 from podium.planner.plugins.devices.filter import IN_USE
-from podium.schedulerplugin.scheduling.effects import Bind, ReleaseClaims
+from podium.schedulerplugin.scheduling.effects import Bind, UndoPreBind
 
 TEMPLATE: dict[str, Any] = {"resourceClaims": [{"name": "x", "resourceClaimTemplateName": "t"}]}
 
@@ -59,7 +59,7 @@ def test_a_pod_is_bound_when_its_claim_has_devices() -> None:
 def test_a_gang_is_bound_when_all_of_its_claims_have_devices() -> None:
     made = world(cluster(2, 1), gang())
     (effect,) = made.claim_writes
-    made._write(effect.claims[0], withdraw=False)  # type: ignore[arg-type]  # a claim for devices
+    made._write(effect.writes[0], withdraw=False)  # type: ignore[arg-type]  # a claim for devices
     made.run()
     assert (made.bound(), len(made.held_devices())) == ({}, 1)
     made.write()
@@ -208,12 +208,12 @@ FAILURES = {
 def test_a_failure_leaves_no_device_behind(failure: Failure, when: str) -> None:
     made = world(cluster(2, 1), waiting("p"))
     made.hold_binds = True
-    chosen = held_by(made.claim_writes[0].claims[0].allocation)[0].partition("/")[0]  # type: ignore[union-attr]
+    chosen = held_by(made.claim_writes[0].writes[0].allocation)[0].partition("/")[0]  # type: ignore[attr-defined]
     if when == "before the write":
         failure.event(made, chosen)
         made.write()
     elif when == "after the write":
-        made._write(made.claim_writes[0].claims[0], withdraw=False)  # type: ignore[arg-type]
+        made._write(made.claim_writes[0].writes[0], withdraw=False)  # type: ignore[arg-type]
         failure.event(made, chosen)
         made.write()
     else:
@@ -240,7 +240,7 @@ def test_a_gang_gives_all_devices_back_when_a_write_fails(stored: int) -> None:
     made.hold_releases = True
     made.write(stored, why="refused")
     assert (len(made.held_devices()), made.bound()) == (stored, {})
-    assert [type(effect) for effect in made.claim_writes] == [ReleaseClaims]
+    assert [type(effect) for effect in made.claim_writes] == [UndoPreBind]
     made.hold_releases = False
     made.write()
     assert made.bound() == {}
@@ -251,7 +251,7 @@ def test_a_gang_gives_all_devices_back_when_a_write_fails(stored: int) -> None:
 
 def test_a_gang_that_loses_a_member_gives_its_devices_back() -> None:
     made = world(cluster(2, 1), gang())
-    made._write(made.claim_writes[0].claims[0], withdraw=False)  # type: ignore[arg-type]
+    made._write(made.claim_writes[0].writes[0], withdraw=False)  # type: ignore[arg-type]
     made.state.remove(made.state.pods[NS, "gang-1"])
     made.run()
     made.write()
@@ -276,7 +276,7 @@ def test_a_write_that_is_never_seen_ends_with_the_time() -> None:
     made = world(cluster(1, 1), waiting("p"), bind_timeout_seconds=30)
     number = made.claim_writes[0].number
     made.claim_writes = []
-    made.scheduler.holds.claims.written(number, "")
+    made.scheduler.holds.prebinds.written(number, "")
     made.run()
     assert made.bound() == {}
     made.later(31)
@@ -331,7 +331,7 @@ def test_a_gang_with_one_claim_writes_it_once() -> None:
     members = [pod(f"gang-{at}", claims=["c"], group="gang") for at in range(3)]
     made = world(cluster(2, 1), claim("c"), group("gang", 0, 3, uid="g", claims=entries), members)
     (effect,) = made.claim_writes
-    assert len(effect.claims) == 1
+    assert len(effect.writes) == 1
     made.write()
     assert (len(made.bound()), made.users("c")) == (3, ["gang"])
 
@@ -357,7 +357,7 @@ def test_a_late_member_that_fails_leaves_the_devices_of_its_group() -> None:
 def test_only_the_claims_without_devices_are_written() -> None:
     made = world(cluster(2, 2), claim("p", ["n1/gpu-0"]), claim("q", count=1), pod("p", claims=["p", "q"]))
     (effect,) = made.claim_writes
-    assert [plan.claim[1] for plan in effect.claims] == ["q"]
+    assert [write.awaited.name for write in effect.writes] == ["q"]
     made.write()
     assert (made.bound(), made.held_devices()["q"]) == ({"p": "n1"}, ["n1/gpu-1"])
 
@@ -521,10 +521,10 @@ def bind_one(made: DeviceWorld) -> None:
 
 STEPS: dict[str, Callable[[DeviceWorld], object]] = {
     "nothing is written": lambda _: None,
-    "one claim is written": lambda made: made._write(made.claim_writes[0].claims[0], withdraw=False),  # type: ignore[arg-type]
+    "one claim is written": lambda made: made._write(made.claim_writes[0].writes[0], withdraw=False),  # type: ignore[arg-type]
     "all claims are written": lambda made: [
         made._write(plan, withdraw=False)  # type: ignore[func-returns-value, arg-type]
-        for plan in made.claim_writes[0].claims
+        for plan in made.claim_writes[0].writes
     ],
     "the binds are in flight": lambda made: made.write(),
     "one pod is bound": bind_one,

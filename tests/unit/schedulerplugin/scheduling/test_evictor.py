@@ -11,8 +11,8 @@ from podium.api.meta import Condition
 from podium.errors import PodiumError
 from podium.kube.connection import RefusedError, SilentError
 from podium.kube.preconditions import LeaseOverError, StaleError
+from podium.planner.liveplugin import GoneError
 from podium.schedulerplugin.live.evictor import Carried, Conditions, Still, carry_out
-from podium.schedulerplugin.live.writes import GoneError
 from podium.schedulerplugin.scheduling.effects import Evict, PodRef, Preemptor, RefusedVictim, Unit
 from podium.schedulerplugin.scheduling.preemptions import Announcements
 

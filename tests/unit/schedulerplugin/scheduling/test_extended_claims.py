@@ -25,7 +25,8 @@ from tests.support.preemption.scene import group
 from tests.support.scheduling.devicerig import DeviceWorld, end, world
 
 from podium.api.devices import ResourceClaim
-from podium.planner.plugins.devices.claims import ReservedClaim, extended_claim_name, owner_of
+from podium.planner.plugins.devices.claims import extended_claim_name, owner_of
+from podium.planner.plugins.devices.writes import ClaimReservation
 
 
 def claims(made: DeviceWorld) -> dict[str, list[str]]:
@@ -195,8 +196,8 @@ def test_a_failure_leaves_no_claim_behind(event: Callable[[DeviceWorld], object]
 def killed_after(steps: int) -> DeviceWorld:
     """Return a world whose leader was killed after so many writes for the pod `p`."""
     made = world(cluster(1, 1, RESOURCE), requesting("p"))
-    ((plan,),) = (effect.claims for effect in made.claim_writes)
-    assert isinstance(plan, ReservedClaim)
+    ((plan,),) = (effect.writes for effect in made.claim_writes)
+    assert isinstance(plan, ClaimReservation)
     assert plan.created is not None
     if steps > 0:
         made._create(plan, plan.created, None)

@@ -12,16 +12,16 @@ from tests.support.preemption.clusters import NS
 from podium.api.devices import CLAIM_FINALIZER, Allocation, ResourceClaim
 from podium.cluster.state import ClusterState
 from podium.errors import PodiumError
+from podium.planner.liveplugin import ChangedError
 from podium.planner.plugins.devices.claims import (
-    ReservedClaim,
-    StaleClaim,
     classes_by_resource,
     consumer_of,
     extended_claim,
     extended_needs,
 )
-from podium.schedulerplugin.live.claimwrites import ClaimWrites
-from podium.schedulerplugin.live.writes import ChangedError, StoredMetadata, StoredObject
+from podium.planner.plugins.devices.writes import ClaimReservation, StaleDeletion
+from podium.schedulerplugin.live.prebindwriter import PreBindWriter
+from podium.schedulerplugin.live.writes import StoredMetadata, StoredObject
 from podium.schedulerplugin.scheduling.effects import PodRef
 
 POD = scene.requesting("p")
@@ -29,7 +29,7 @@ NEEDS = extended_needs(POD, [RESOURCE], classes_by_resource([device_class(resour
 MADE = extended_claim(POD, NEEDS)
 KEY = NS, MADE.claim.metadata.name or ""
 DEVICES, OTHERS = (msgspec.convert(scene.allocation([f"n0/gpu-{at}"]), Allocation) for at in (0, 1))
-PLAN = ReservedClaim(KEY, "", DEVICES, (consumer_of(POD),), MADE)
+PLAN = ClaimReservation(KEY, "", DEVICES, (consumer_of(POD),), MADE)
 PATH = f"/apis/resource.k8s.io/v1/namespaces/{NS}/resourceclaims"
 
 
@@ -61,7 +61,7 @@ class RecordedWrites:
         """Record a delete."""
         self._record("delete", path, uid, None)
 
-    async def name_claim(self, pod: PodRef, status: Any) -> None:
+    async def patch_status(self, pod: PodRef, status: Any) -> None:
         """Record the status of a pod."""
         self._record("name", pod.name, pod.uid, status)
 
@@ -115,13 +115,13 @@ CASES = {
 }
 
 
-def writer(claim: ResourceClaim | None) -> tuple[ClaimWrites, RecordedWrites]:
+def writer(claim: ResourceClaim | None) -> tuple[PreBindWriter, RecordedWrites]:
     """Return the writes for a cluster with a claim."""
     state = ClusterState(native_served=True)
     if claim is not None:
         state.apply(claim)
     writes = RecordedWrites()
-    return ClaimWrites(writes, state), writes  # type: ignore[arg-type]  # a part of Writes
+    return PreBindWriter(writes, state), writes  # type: ignore[arg-type]  # a part of Writes
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
@@ -135,7 +135,7 @@ async def test_a_claim_is_created_or_used(case: Case) -> None:
         return
     await made.write(PLAN)
     assert writes.sent == case.sent
-    assert writes.bodies[-1] == {
+    assert writes.bodies[-1]["extendedResourceClaimStatus"] == {
         "resourceClaimName": KEY[1],
         "requestMappings": [
             {"containerName": "main", "resourceName": RESOURCE, "requestName": "container-0-request-1"}
@@ -148,17 +148,17 @@ DELETES = {
     "a claim without a finalizer": (PLAN, known(), FREE),
     "no claim": (PLAN, None, []),
     "a claim of a stranger": (PLAN, known(owner="other"), []),
-    "a claim that another scheduler left": (StaleClaim(KEY, "old"), known(), FREE),
-    "a claim that was replaced": (StaleClaim(KEY, "older"), known(), []),
+    "a claim that another scheduler left": (StaleDeletion(KEY, "old"), known(), FREE),
+    "a claim that was replaced": (StaleDeletion(KEY, "older"), known(), []),
 }
 
 
 @pytest.mark.parametrize(("plan", "claim", "sent"), DELETES.values(), ids=list(DELETES))
 async def test_a_claim_is_deleted(
-    plan: ReservedClaim | StaleClaim, claim: ResourceClaim | None, sent: list[Any]
+    plan: ClaimReservation | StaleDeletion, claim: ResourceClaim | None, sent: list[Any]
 ) -> None:
     made, writes = writer(claim)
-    await made.withdraw(plan)
+    await made.undo(plan)
     assert writes.sent == sent
 
 
@@ -167,7 +167,7 @@ async def test_a_claim_that_the_watch_does_not_show_yet_is_deleted() -> None:
     made, writes = writer(None)
     await made.write(PLAN)
     writes.sent.clear()
-    await made.withdraw(PLAN)
+    await made.undo(PLAN)
     assert writes.sent == [("patch", "/CLAIM", "new/v2"), ("delete", "/CLAIM", "new")]
-    await made.withdraw(PLAN)
+    await made.undo(PLAN)
     assert len(writes.sent) == 2

@@ -308,7 +308,7 @@ def test_each_change_of_phase_is_counted_by_its_reason() -> None:
         pytest.param(lambda hints: hints.note_node(1), EntryPhase.BACKOFF, id="a node came"),
         pytest.param(lambda hints: hints.note_gone("u"), EntryPhase.BACKOFF, id="an awaited pod went"),
         pytest.param(Hints.note_rules, EntryPhase.BACKOFF, id="a class changed"),
-        pytest.param(Hints.note_volumes, EntryPhase.UNSCHEDULABLE, id="claims changed, of which it has none"),
+        pytest.param(Hints.note_restricted, EntryPhase.UNSCHEDULABLE, id="claims changed, and it has none"),
     ],
 )
 @pytest.mark.parametrize("looked", [False, True], ids=["not looked at", "looked at"])

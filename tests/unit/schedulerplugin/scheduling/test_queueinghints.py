@@ -110,9 +110,9 @@ CASES: list[tuple[str, ClusterQueries, Waiting, Change, bool]] = [
     ("a node that it holds is cordoned", NOWHERE, HOLDING, node(1), True),
     ("a class for an entry that preempts", NOWHERE, PLAIN, Hints.note_rules, True),
     ("a class for an entry that never preempts", NOWHERE, NEVER, Hints.note_rules, False),
-    ("a claim for an entry without claims", NOWHERE, PLAIN, Hints.note_volumes, False),
-    ("a claim for an entry that lacks one", NOWHERE, waiting(CLAIMS), Hints.note_volumes, True),
-    ("a volume for an entry bound to a zone", NOWHERE, ZONED, Hints.note_volumes, True),
+    ("a claim for an entry without claims", NOWHERE, PLAIN, Hints.note_restricted, False),
+    ("a claim for an entry that lacks one", NOWHERE, waiting(CLAIMS), Hints.note_restricted, True),
+    ("a volume for an entry bound to a zone", NOWHERE, ZONED, Hints.note_restricted, True),
     ("labels of a namespace", NOWHERE, waiting(NEAR), Hints.note_neighbours, True),
     ("labels of a namespace, unconcerned", NOWHERE, PLAIN, Hints.note_neighbours, False),
     ("a pod that is counted", NOWHERE, waiting(SPREAD), left(pod(app="web")), True),
@@ -294,7 +294,7 @@ changes = st.lists(
         st.tuples(st.just("room"), st.integers(0, 2), st.integers(0, 2), st.booleans()),
         st.tuples(st.just("gone"), st.sampled_from("uvw")),
         st.tuples(st.just("neighbours")),
-        st.tuples(st.just("volumes")),
+        st.tuples(st.just("restricted")),
         st.tuples(st.just("rules")),
     ),
     max_size=4,
@@ -322,7 +322,7 @@ def helps(change: Any, entry: Waiting, queries: ClusterQueries) -> bool:
             )
         case ("neighbours",):
             return any(shape.spread or shape.pod_affinity for shape in entry.shapes)
-        case ("volumes",):
+        case ("restricted",):
             return CLAIMS in entry.shapes
         case ("rules",):
             return entry.may_preempt and bool(entry.shapes)

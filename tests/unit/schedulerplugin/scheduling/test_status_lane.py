@@ -26,7 +26,7 @@ from podium.api.meta import Condition
 from podium.api.schedulable import Schedulable, SchedulableStatus
 from podium.errors import PodiumError
 from podium.kube.preconditions import LeaseOverError
-from podium.schedulerplugin.live.writes import ChangedError, GoneError
+from podium.planner.liveplugin import ChangedError, GoneError
 from podium.schedulerplugin.scheduling.effects import Unit
 
 

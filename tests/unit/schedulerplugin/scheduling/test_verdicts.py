@@ -16,12 +16,12 @@ from podium.api.membership import GroupKey
 from podium.planner.deadline import DecisionTimeoutError
 from podium.planner.settings import PreemptionMode
 from podium.schedulerplugin.scheduling import cycle, verdicts
-from podium.schedulerplugin.scheduling.claimbinds import ClaimBinds
 from podium.schedulerplugin.scheduling.cycle import SchedulingCycle
 from podium.schedulerplugin.scheduling.effects import Bind, Effect, Key
 from podium.schedulerplugin.scheduling.entry import EntryPhase
 from podium.schedulerplugin.scheduling.evictionlimits import EvictionLimits
 from podium.schedulerplugin.scheduling.holds import Holds
+from podium.schedulerplugin.scheduling.prebinds import PreBinds
 from podium.schedulerplugin.scheduling.queue import Queue
 from podium.schedulerplugin.scheduling.verdicts import (
     Await,
@@ -177,7 +177,7 @@ def test_a_decision_over_its_budget_fails_and_names_the_budget() -> None:
 READS = {
     Queue: {"first", "pop", "give_back", "keys", "due", "phase_of", "depths"},
     Holds: {"stranded", "gang_room", "over", "due", "until", "counts", "yields", "blocks", "comes_first"},
-    ClaimBinds: {"stranded", "has_work", "due"},
+    PreBinds: {"stranded", "has_work", "due"},
     EvictionLimits: {"deadline", "limit", "room", "doubts"},
 }
 

@@ -16,7 +16,8 @@ from podium.api.meta import Condition
 from podium.errors import PodiumError
 from podium.kube.connection import RefusedError, SilentError, connect
 from podium.kube.preconditions import LeaseOverError, StaleError, fenced
-from podium.schedulerplugin.live.writes import RESULTS, ChangedError, GoneError, TakenError, Writes
+from podium.planner.liveplugin import ChangedError, GoneError
+from podium.schedulerplugin.live.writes import RESULTS, TakenError, Writes
 from podium.schedulerplugin.live.writes import WRITES as KINDS
 from podium.schedulerplugin.scheduling.effects import PodRef
 

@@ -112,7 +112,7 @@ class DeviceNeeds(NamedTuple):
         return False
 
     @property
-    def exclusive_claims(self) -> tuple[Name, ...]:
+    def used_alone(self) -> tuple[()]:
         """No claims: several pods may use one."""
         return ()
 

@@ -4,7 +4,9 @@ A class may provide an extended resource on the nodes that do not offer it thems
 changes what nodes offer, and the shapes of the pods that request the resource.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
 
 import msgspec
 
@@ -13,15 +15,19 @@ from podium.api.core import Pod
 from podium.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from podium.api.groups import PodGroup
 from podium.api.podclaims import consumer_uids
+from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable, SchedulableStatus
 from podium.cluster.reader import ClusterReader, Name
 from podium.cluster.state import Readable
 from podium.planner.arrays import Rows
-from podium.planner.framework import Effect, HeldClaim, NodeFilter, Plugin
-from podium.planner.plugins.devices.claims import ReservedClaim
+from podium.planner.framework import Effect, Holding, NodeFilter, Plugin
+from podium.planner.liveplugin import FollowedKind, ObjectKey, PreBindWrite, Wakeup
+from podium.planner.plugins.devices.claims import ReservedClaim, StaleClaim, claim_key, is_allocated
 from podium.planner.plugins.devices.filter import DevicesFilter
 from podium.planner.plugins.devices.index import DeviceIndex, made_for
 from podium.planner.plugins.devices.needs import IN_MEMORY, DeviceNeeds, NeedsOf
+from podium.planner.plugins.devices.transforms import transform_devices
+from podium.planner.plugins.devices.writes import ClaimReservation, StaleDeletion
 from podium.planner.shapes import Shape, need_at
 from podium.planner.snapshot import Snapshot
 
@@ -32,6 +38,13 @@ class DevicesPlugin(Plugin):
     """Devices of one snapshot: `known` has the claims, and `filter` finds devices for them."""
 
     LATE = HOLDS = True
+
+    KINDS = (
+        FollowedKind(Kind.RESOURCE_CLAIM, written=True),
+        FollowedKind(Kind.DEVICE_CLASS),
+        FollowedKind(Kind.RESOURCE_SLICE),
+    )
+    transform = staticmethod(transform_devices)
 
     filter: DevicesFilter
 
@@ -119,7 +132,7 @@ class DevicesPlugin(Plugin):
         """Forget a shape."""
         self._extended_shapes.discard(shape_id)
 
-    def held(self, row: int) -> list[HeldClaim]:
+    def held(self, row: int) -> list[Holding]:
         """Return the claims whose devices a pod holds."""
         return self.known.held(row)
 
@@ -138,7 +151,7 @@ class DevicesPlugin(Plugin):
                 key, created = reserved.claim, reserved.created
                 if created is not None:
                     claims[key] = created.claim
-                    pods.append(_with_claim_status(self._snapshot.pod_at(row), reserved))
+                    pods.append(_named(self._snapshot.pod_at(row), reserved))
                 claims[key] = reserved.written_to(claims.get(key) or view.resource_claims[key])
         yield from claims.values()
         yield from pods
@@ -165,6 +178,65 @@ class DevicesPlugin(Plugin):
         ]
         return {"claims": claims} if claims else {}
 
+    def events(self, before: object, after: object) -> Wakeup | None:
+        """Return what a change of a slice, class or claim may help."""
+        match before if after is None else after:
+            case ResourceClaim() as claim:
+                key = ObjectKey(Kind.RESOURCE_CLAIM, *claim_key(claim))
+                freed = is_allocated(before) and not is_allocated(after)
+                used = (key,) if self.known.users(claim_key(claim)) else ()
+                return Wakeup(restricted=freed, objects=(key,), used=used)
+            case DeviceClass() as device_class:
+                # A class may provide a resource that no node offers.
+                key = ObjectKey(Kind.DEVICE_CLASS, "", device_class.metadata.name or "")
+                return Wakeup(restricted=True, used=(key,))
+            case ResourceSlice():
+                return Wakeup(restricted=True)
+            case _:
+                return None
+
+    def users(self, key: ObjectKey) -> Iterable[int]:
+        """Return the pods of a claim, and for a class those whose resources any class may provide."""
+        if key.kind == Kind.DEVICE_CLASS:
+            rows: list[int] = self.extended_pods().tolist()
+            return rows
+        return self.known.users(key[1:]) if key.kind == Kind.RESOURCE_CLAIM else ()
+
+    def pre_bind(self, pod_row: int) -> Sequence[PreBindWrite] | None:
+        """Return what is written to the claims of a pod; None if they find no devices."""
+        claims = self.filter.reservations(pod_row) if self.known.uses(pod_row) else ()
+        return None if claims is None else [_write_of(claim) for claim in claims]
+
+    def reserve(self, write: PreBindWrite) -> None:
+        """Keep the devices of a write from other pods."""
+        if isinstance(write, ClaimReservation) and write.assumed is not None:
+            self.known.assume((write.assumed,))
+
+    def unreserve(self, write: PreBindWrite) -> None:
+        """Keep them no more."""
+        if isinstance(write, ClaimReservation) and write.assumed is not None:
+            self.known.forget((write.assumed,))
+
+    def withdrawn(
+        self,
+        write: PreBindWrite,
+        known: Any,
+        pods: AbstractSet[int],
+        *,
+        shared: bool,  # noqa: ARG002 - the index knows
+    ) -> PreBindWrite | None:
+        """Return the part of a write that no other pod on a node needs."""
+        if not isinstance(write, ClaimReservation):
+            return write
+        if known is None and write.created is None:
+            return None
+        unneeded = self.known.unneeded(write, pods)
+        return None if unneeded is None else _write_of(unneeded)
+
+    def stranded(self, pod_rows: Collection[int]) -> Sequence[PreBindWrite]:
+        """Return the claims with devices that only these pods use, none of which has a node."""
+        return [_write_of(claim) for claim in self.known.stranded(pod_rows)]
+
     def extended_pods(self) -> Rows:
         """Return the pods (rows) that request a resource which a class provides."""
         return self._snapshot.pods_of(self._extended_shapes)
@@ -181,7 +253,11 @@ class DevicesPlugin(Plugin):
         snapshot.reshape(snapshot.pods_of(ids).tolist())
 
 
-def _with_claim_status(pod: Schedulable, reserved: ReservedClaim) -> Schedulable:
+def _write_of(claim: ReservedClaim | StaleClaim) -> ClaimReservation | StaleDeletion:
+    return ClaimReservation(*claim) if isinstance(claim, ReservedClaim) else StaleDeletion(*claim)
+
+
+def _named(pod: Schedulable, reserved: ReservedClaim) -> Schedulable:
     """Return a pod whose status names the claim that is created for its extended resources."""
     created = reserved.created
     assert created is not None, "the caller checked it"

@@ -28,15 +28,14 @@ from podium.cluster.reader import Name
 from podium.planner.arrays import Bools, Int64s, Rows
 from podium.planner.plugins.volumes.bindables import DelayedClaim, bindable_volume, whole_bytes
 from podium.planner.plugins.volumes.ledger import (
-    BoundVolume,
     ClaimLedger,
     ClaimPlan,
-    ProvisionedVolume,
     VolumePlan,
 )
 from podium.planner.plugins.volumes.matching import BindableVolumes, volume_sizes
 from podium.planner.plugins.volumes.nodeclasses import EVERYWHERE, NodeClasses, NodeLabels, keys_of
 from podium.planner.plugins.volumes.provisioning import Provisioning, Reserved
+from podium.planner.plugins.volumes.writes import BoundVolume, ProvisionedVolume
 
 # Scores nodes by how much of their storage a pod's claims would take (StorageCapacityScoring).
 #

@@ -9,36 +9,13 @@ the first member, and the entry ends with the last member. So a plan can be forg
 afterwards everything is as if it had never been assumed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from podium.cluster.reader import Name
 from podium.planner.plugins.volumes.matching import BindableVolumes
 from podium.planner.plugins.volumes.provisioning import Provisioning, Segment
-
-
-class BoundVolume(NamedTuple):
-    """A claimRef to write to a volume: the claim's key and UID.
-
-    If `by_scheduler`, no user named the claim in the volume, and pv.kubernetes.io/bound-by-controller is
-    written too.
-    """
-
-    claim: Name
-    uid: str
-    volume: str
-    by_scheduler: bool
-
-
-class ProvisionedVolume(NamedTuple):
-    """A selected-node annotation to write to a claim; its bytes are taken from the segment, if any."""
-
-    claim: Name
-    uid: str
-    node: str
-    segment: Segment | None
-    size: int
-
+from podium.planner.plugins.volumes.writes import BoundVolume, ProvisionedVolume
 
 ClaimPlan = BoundVolume | ProvisionedVolume
 
@@ -51,7 +28,7 @@ class VolumePlan(NamedTuple):
 
     @property
     def claims(self) -> Sequence[ClaimPlan]:
-        """The plans for the single claims."""
+        """The writes to the single claims."""
         return (*self.bound, *self.provisioned)
 
 
@@ -71,24 +48,24 @@ class ClaimLedger:
         """Return the assumed volume or node of a claim."""
         return self._plans.get(claim)
 
-    def assume(self, plan: VolumePlan) -> None:
+    def assume(self, plan: Sequence[ClaimPlan]) -> None:
         """Count a pod's plan. Raises ValueError, and counts nothing, if it contradicts an assumed one."""
-        for claim in plan.claims:
+        for claim in plan:
             if self._plans.get(claim.claim, claim) != claim:
                 raise ValueError(f"claim {'/'.join(claim.claim)} is assumed with another volume or node")
             if isinstance(claim, BoundVolume) and self._claims.get(claim.volume, claim.claim) != claim.claim:
                 raise ValueError(f"volume {claim.volume} is assumed for another claim")
         self.revision += 1
-        for claim in plan.claims:
+        for claim in plan:
             pods = self._pods[claim.claim] = self._pods.get(claim.claim, 0) + 1
             if pods == 1:
                 self._plans[claim.claim] = claim
                 self._tally(claim, 1)
 
-    def forget(self, plan: VolumePlan) -> None:
+    def forget(self, plan: Iterable[ClaimPlan]) -> None:
         """Count a pod's assumed plan no longer."""
         self.revision += 1
-        for claim in plan.claims:
+        for claim in plan:
             self._pods[claim.claim] -= 1
             if not self._pods[claim.claim]:
                 del self._pods[claim.claim], self._plans[claim.claim]

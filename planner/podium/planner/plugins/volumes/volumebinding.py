@@ -204,7 +204,7 @@ class VolumeBindingFilter(NodeFilter):
         if sign < 0:
             plan = self._plans.pop(pod_row, None) if self._plans else None
             if plan is not None:
-                self._delayed.ledger.forget(plan)
+                self._delayed.ledger.forget(plan.claims)
             return
         snapshot = self._snapshot
         # A pod that the server has bound counts on what its claims say.
@@ -213,7 +213,7 @@ class VolumeBindingFilter(NodeFilter):
         volumes = self._find(snapshot.shapes[shape_id])
         if volumes.feasible.item(node_row):
             plan = self._plans[pod_row] = volumes.plan(snapshot.node_name(node_row))
-            self._delayed.ledger.assume(plan)
+            self._delayed.ledger.assume(plan.claims)
 
     def _moved_many(self, pod_rows: Rows, shape_ids: Int32s, node_rows: Int32s, sign: int) -> None:
         if not (self._plans if sign < 0 else self._delayed_shapes):

@@ -7,13 +7,12 @@ those of devices alone: a thousand serial numbers must not push out the parts of
 
 A claim may have 32 configurations with 10 KiB of parameters each, and no quota limits the claims of a tenant.
 Parameters are copied into the allocation at its write, and decide nothing. So each is kept as the number of
-its configuration, and the write reads it again (`claimwrites`). A claim with devices keeps the names of its
+its configuration, and the write reads it again. A claim with devices keeps the names of its
 requests. Once its allocation is gone, a watch brings all of it.
 """
 
-from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -32,65 +31,7 @@ from podium.api.devices import (
 )
 from podium.api.meta import ObjectMeta
 from podium.cluster.state import Devices
-
-# Shares equal parts of objects, so that thousands of copies are kept once.
-#
-# Each reader has caches of its own: parts of one kind of objects must not push out those of another.
-
-_T = TypeVar("_T")
-_Text = TypeVar("_Text", bound=str | None)
-
-# JSON has integers of any size, where MessagePack has 64 bits; both take the same time.
-_ENCODER = msgspec.json.Encoder()
-# Longer parts (bytes) and texts (characters) are not shared: a cache would hold gigabytes of deleted objects.
-LONGEST = 2**14
-
-
-class Sharing:
-    """The caches of one reader, for so many parts and texts."""
-
-    def __init__(self, parts: int, texts: int) -> None:
-        # A list for the name of a type and the encoded part: empty, or with the first part of that kind.
-        self.first_part = lru_cache(parts)(_new_list)
-        self.first_text = lru_cache(texts)(_same_text)
-
-    def part(self, part: _T) -> _T:
-        """Return the first of all parts that are equal to this one."""
-        if part is None:
-            return part
-        mark = _ENCODER.encode(part)
-        if len(mark) > LONGEST:
-            return part
-        first = self.first_part(type(part).__name__, mark)
-        if not first:
-            first.append(part)
-        shared: _T = first[0]
-        return shared
-
-    def share_text(self, text: _Text) -> _Text:
-        """Return the first of all texts that are equal to this one."""
-        if text is None or len(text) > LONGEST:
-            return text
-        first: _Text = self.first_text(text)
-        return first
-
-    def fields(self, whole: _T, parts: Iterable[str] = (), texts: Iterable[str] = ()) -> _T:
-        """Share the parts and texts of a Struct by the names of its fields, and return it."""
-        if whole is not None:
-            for part in parts:
-                setattr(whole, part, self.part(getattr(whole, part)))
-            for text in texts:
-                setattr(whole, text, self.share_text(getattr(whole, text)))
-        return whole
-
-
-def _new_list(kind: str, mark: bytes) -> list[Any]:  # noqa: ARG001 - the arguments are the cache key
-    return []
-
-
-def _same_text(text: Any) -> Any:
-    return text
-
+from podium.planner.sharing import Sharing
 
 # The number of cached parts, values of attributes, attributes of devices (nodes have up to a few hundred
 # devices, and equal ones are on the next node), and texts.
@@ -103,8 +44,10 @@ _OF_RESULTS = ("request", "driver", "pool", "device")
 _SHARED_OF_RESULTS = ("tolerations", *_CONDITIONS, "consumedCapacity")
 
 
-def transform_devices(obj: Devices) -> None:
-    """Keep of an object what the scheduler reads; the object itself is changed."""
+def transform_devices(obj: object) -> bool:
+    """Keep of a slice, class or claim what the scheduler reads; return whether an object is one."""
+    if not isinstance(obj, Devices):
+        return False
     kept = obj.metadata.identity()
     kept.namespace = _shared_text(kept.namespace)
     match obj:
@@ -118,6 +61,7 @@ def transform_devices(obj: Devices) -> None:
         case _:
             pass
     obj.metadata = kept
+    return True
 
 
 def _claim(claim: ResourceClaim, kept: ObjectMeta) -> None:
