@@ -43,7 +43,7 @@ class Rivals(NamedTuple):
     nearby: bool
 
 
-class Holding(NamedTuple):
+class HeldClaim(NamedTuple):
     """A claim with which a pod holds so many accelerators; other pods may hold it too if it is `shared`."""
 
     claim: Name
@@ -211,7 +211,7 @@ class Plugin(LivePlugin, ABC):
     def shape_went(self, shape_id: int) -> None:
         """Forget a shape of which no pod is left."""
 
-    def held(self, row: int) -> Sequence[Holding]:  # noqa: ARG002 - as above
+    def held(self, row: int) -> Sequence[HeldClaim]:  # noqa: ARG002 - as above
         """Return what a pod holds beside the resources of its node."""
         return ()
 

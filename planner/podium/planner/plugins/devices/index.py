@@ -45,7 +45,7 @@ from podium.api.podclaims import (
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Name
-from podium.planner.framework import Holding
+from podium.planner.framework import HeldClaim
 from podium.planner.indexes import Unread, discard
 from podium.planner.plugins.devices.claims import (
     AssumedClaim,
@@ -166,14 +166,14 @@ class DeviceIndex:
         """Return the rows of the pods that use a claim."""
         return self._users.get(claim, ())
 
-    def held(self, row: int) -> list[Holding]:
+    def held(self, row: int) -> list[HeldClaim]:
         """Return the allocated claims that are reserved for a pod, or for its group."""
         claims = []
         for key, entry in (self._pods[row].claims if row in self._pods else {}).items():
             claim = self.claims.get(key)
             number = len(reserved_devices(claim, entry.consumer)) if claim is not None else 0
             if number:
-                claims.append(Holding(key, number, entry.shared or not entry.created))
+                claims.append(HeldClaim(key, number, entry.shared or not entry.created))
         return claims
 
     def extended(self, pod: Schedulable, requested: Iterable[str]) -> tuple[tuple[ExtendedNeed, ...], bool]:

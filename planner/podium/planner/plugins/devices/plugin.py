@@ -20,7 +20,7 @@ from podium.api.schedulable import Schedulable, SchedulableStatus
 from podium.cluster.reader import ClusterReader, Name
 from podium.cluster.state import Readable
 from podium.planner.arrays import Rows
-from podium.planner.framework import Effect, Holding, NodeFilter, Plugin
+from podium.planner.framework import Effect, HeldClaim, NodeFilter, Plugin
 from podium.planner.liveplugin import FollowedKind, ObjectKey, PreBindWrite, Wakeup
 from podium.planner.plugins.devices.claims import ReservedClaim, StaleClaim, claim_key, is_allocated
 from podium.planner.plugins.devices.filter import DevicesFilter
@@ -132,7 +132,7 @@ class DevicesPlugin(Plugin):
         """Forget a shape."""
         self._extended_shapes.discard(shape_id)
 
-    def held(self, row: int) -> list[Holding]:
+    def held(self, row: int) -> list[HeldClaim]:
         """Return the claims whose devices a pod holds."""
         return self.known.held(row)
 
@@ -151,7 +151,7 @@ class DevicesPlugin(Plugin):
                 key, created = reserved.claim, reserved.created
                 if created is not None:
                     claims[key] = created.claim
-                    pods.append(_named(self._snapshot.pod_at(row), reserved))
+                    pods.append(_with_claim_status(self._snapshot.pod_at(row), reserved))
                 claims[key] = reserved.written_to(claims.get(key) or view.resource_claims[key])
         yield from claims.values()
         yield from pods
@@ -257,7 +257,7 @@ def _write_of(claim: ReservedClaim | StaleClaim) -> ClaimReservation | StaleDele
     return ClaimReservation(*claim) if isinstance(claim, ReservedClaim) else StaleDeletion(*claim)
 
 
-def _named(pod: Schedulable, reserved: ReservedClaim) -> Schedulable:
+def _with_claim_status(pod: Schedulable, reserved: ReservedClaim) -> Schedulable:
     """Return a pod whose status names the claim that is created for its extended resources."""
     created = reserved.created
     assert created is not None, "the caller checked it"
