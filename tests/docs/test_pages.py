@@ -15,6 +15,7 @@ from tests.support.docs.help import LIVE
 from tests.support.docs.pagerun import PageRun
 from tests.support.docs.pages import Command, pages
 from tests.support.install.scene import apply
+from tests.support.plugins import install_example
 from tests.support.servers import Server, exclusive, of_run
 from tests.support.webhooks import deployed
 from tests.unit.manifests.test_modes import rendered
@@ -184,6 +185,15 @@ def test_monitoring(page_run: PageRun, installed: Server) -> None:
 
 def test_neighbours(page_run: PageRun) -> None:
     page_run.rest()
+
+
+def test_plugins(page_run: PageRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pip installs only what a registry has; a folder on the path is as good."""
+    folder = page_run.folder / "installed"
+    install_example(monkeypatch, folder)
+    page_run.environ["PYTHONPATH"] = str(folder)
+    assert page_run.left.pop(0).text == "pip install ./examples/plugins/power-feed"
+    assert "b-1      2  team-a/train-1, team-a/train-3" in page_run.rest()
 
 
 def test_real_nodes(page_run: PageRun) -> None:

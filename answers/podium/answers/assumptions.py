@@ -217,7 +217,8 @@ def assume(reading: ClusterReading, target: Target, at: PlanTime, choices: Choic
     rules = choose_rules(reading, target, choices)
     name = scheduler(target, reading.near.state)
     chosen = choose_settings(rules.semantics, name, reading.near, choices.settings)
-    return Assumptions(at, rules, chosen, _lacking(reading.near))
+    plugins = (f"plugin {name}: not installed here" for name in chosen.lacking)
+    return Assumptions(at, rules, chosen, [*_lacking(reading.near), *plugins])
 
 
 def assume_moves(reading: ClusterReading, at: PlanTime, choices: Choices) -> Assumptions:

@@ -87,6 +87,8 @@ class SchedulerModel(Strict):
     "Weights of cpu and memory in that score, and of accelerators in packing: docs/scheduler-explained.md."
     preemptionPriority: pydantic.StrictBool = False
     "Whether the annotation scheduling.podium.dev/preemption-priority-class is used."
+    plugins: list[Annotated[str, pydantic.Field(min_length=1)]] = pydantic.Field(default=[])
+    "Names of the installed plugins that are used: docs/plugins.md."
     recordsNamespace: Annotated[str, pydantic.AfterValidator(_namespace)] | None = None
     "Namespace of the PreemptionRecords; null for the context's namespace, in a pod its own."
     decisionTimeoutSeconds: Annotated[float, pydantic.Field(ge=0.1, le=60)] = 1.0
@@ -108,6 +110,7 @@ class SchedulerModel(Strict):
                 evict_only=self.schedulerName if self.evict == "own" else None,
                 preemption_priority=self.preemptionPriority,
                 reserved=self.reservedNodes or "",
+                plugins=tuple(dict.fromkeys(self.plugins)),
             ),
             scheduler_name=self.schedulerName,
             mode=self.preemption,

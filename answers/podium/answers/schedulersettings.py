@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from podium.api.core import PODIUM_SCHEDULER
 from podium.documents.load import Loaded
+from podium.plugins import missing_plugin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,10 +27,14 @@ class FoundSettings(NamedTuple):
 
 
 class ChosenSettings(NamedTuple):
-    """The settings of an answer, and a sentence that names them; empty for kube-scheduler's."""
+    """The settings of an answer, and a sentence that names them; empty for kube-scheduler's.
+
+    The scheduler uses the plugins in `lacking`, and the answer does not.
+    """
 
     settings: "Settings"
     sentence: str
+    lacking: tuple[str, ...] = ()
 
 
 def of_scheduler(name: str, loaded: Loaded) -> FoundSettings | None:
@@ -74,9 +79,12 @@ def choose_settings(
         settings, source, mode = config.live.engine, config.source, f"preemption {config.live.mode}, "
     else:
         settings, source, mode = Settings(semantics=semantics), "", ""
+    lacking = tuple(filter(missing_plugin, settings.plugins))
+    settings = settings._replace(plugins=tuple(name for name in settings.plugins if name not in lacking))
     if given is not None:
         settings, source = given.over(settings), f"{given.source}; else {source}" if source else given.source
-    return ChosenSettings(settings, f"Settings: {mode}{words(settings)} ({source})." if source else "")
+    sentence = f"Settings: {mode}{words(settings)} ({source})." if source else ""
+    return ChosenSettings(settings, sentence, lacking)
 
 
 def words(settings: "Settings") -> str:
@@ -88,6 +96,7 @@ def words(settings: "Settings") -> str:
         "strategy": settings.strategy,
         "weights": _weights(settings.weights),
         "reservedNodes": settings.reserved,
+        "plugins": " ".join(settings.plugins),
         "preemptionPriority": "true" if settings.preemption_priority else "",
     }
     return ", ".join(f"{name} {value}" for name, value in shown.items() if value)

@@ -166,17 +166,21 @@ def say_notes(notes: InputNotes) -> None:
         progress.write_line(line)
 
 
-def settings_of_file(config: str | None) -> OverridingSettings | None:
-    """Return the settings of a WhatIfConfiguration, if a file is given. It is read when they are chosen."""
-    if config is None:
+def overriding_settings(config: str | None, plugins: Sequence[str]) -> OverridingSettings | None:
+    """Return the settings of a WhatIfConfiguration, if a file is given, and of --plugin; None without both.
+
+    The file is read when they are chosen.
+    """
+    if config is None and not plugins:
         return None
 
     def over(base: "Settings") -> "Settings":
         from podium.cli.config.whatiffile import read_settings  # noqa: PLC0415 - pydantic takes 0.1 s to import
 
-        return read_settings(config, base)
+        base = base._replace(plugins=tuple(dict.fromkeys((*base.plugins, *plugins))))
+        return base if config is None else read_settings(config, base)
 
-    return OverridingSettings(config, over)
+    return OverridingSettings(config or "--plugin", over)
 
 
 def check_read(loaded: Loaded, command: str) -> None:

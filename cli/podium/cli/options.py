@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from podium.errors import AmbiguousNameError, PodiumUsageError, QuestionError
+from podium.plugins import missing_plugin
 
 T = TypeVar("T")
 
@@ -65,6 +66,21 @@ class AliasChoice(click.Choice[str]):
 def minor_choice(minors: Iterable[str]) -> AliasChoice:
     """Return the type of an option for a Kubernetes minor, which also takes `v1.37` and `1.37.0`."""
     return AliasChoice(tuple(minors), lambda text: re.sub(r"^v?(1\.\d+)(\.\d+.*)?$", r"\1", text))
+
+
+def _plugin(name: str) -> str:
+    if problem := missing_plugin(name):
+        raise ValueError(f"{problem}.")
+    return name
+
+
+plugin_option = click.option(
+    "--plugin",
+    "plugins",
+    type=Parsed("NAME", _plugin),
+    multiple=True,
+    help="Installed plugin that counts too, beside those of the scheduler's configuration; repeatable.",
+)
 
 
 @contextmanager

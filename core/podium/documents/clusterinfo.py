@@ -21,7 +21,7 @@ PATH = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{NAME}"
 _KIND = "SchedulerConfiguration"
 _PLANNED_WITH = (
     *("apiVersion", "kind", "schedulerName", "preemption", "semantics", "divergencePolicy", "budgets"),
-    *("strategy", "weights", "evict", "reservedNodes", "preemptionPriority"),
+    *("strategy", "weights", "evict", "reservedNodes", "preemptionPriority", "plugins"),
 )
 # Node labels are not shared under pseudonyms.
 _PRIVATE = "reservedNodes"
@@ -39,6 +39,8 @@ class SchedulerFile(msgspec.Struct, frozen=True, kw_only=True):
         fields = {key: value for key, value in self.fields.items() if key != _PRIVATE}
         if isinstance(name := fields.get("schedulerName"), str):
             fields["schedulerName"] = rename(name)
+        if isinstance(plugins := fields.get("plugins"), list):
+            fields["plugins"] = [rename(str(plugin)) for plugin in plugins]
         return msgspec.structs.replace(self, fields=fields, problem="")
 
 

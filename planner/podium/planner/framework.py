@@ -231,6 +231,10 @@ class Plugin(LivePlugin, ABC):
         """Return what an assumed pod gets on its node, as values for fields of `outcome.Placed`."""
         return {}
 
+    def fault(self) -> str:
+        """Return why the plugin does not work, for the log; empty if it does."""
+        return ""
+
     def differences(self, view: ClusterReader, pod: Schedulable) -> Iterator[str]:  # noqa: ARG002 - as above
         """Yield how what is stored for a pod differs from the cluster."""
         yield from ()

@@ -289,7 +289,8 @@ class _NodeChoice:
         self._pod_preferences = placer.has_preferences(shape)
         self._scoring = [node_filter for node_filter in placer.chain.dynamic if node_filter.prefers(shape)]
         # Whether nothing but the room of each node decides, so that one placement changes one node.
-        self.by_room_only = self._resources_only and not self._pod_preferences and not room.has_preferences
+        preferences = self._pod_preferences or room.has_preferences or bool(self._scoring)
+        self.by_room_only = self._resources_only and not preferences
 
     def best(self, pod_row: int | None = None) -> int | None:
         """Return the best row for a pod; without its own order of ties, the smallest name among equals."""

@@ -42,7 +42,7 @@ class Settings(NamedTuple):
     of one schedulerName (None: of any). `preemption_priority` lets an annotation on a Podium group raise the
     priority at which it may be preempted. `reserved` is a label of nodes, `key` or `key=value`: if it is set,
     only those nodes are used. `spares_system` says that no pod in kube-system is a victim, whatever the
-    preemptor.
+    preemptor. `plugins` are the names of installed plugins of the administrator (`podium.plugins`).
     """
 
     semantics: Semantics = DEFAULT_SEMANTICS
@@ -54,6 +54,7 @@ class Settings(NamedTuple):
     preemption_priority: bool = False
     reserved: str = ""
     spares_system: bool = False
+    plugins: tuple[str, ...] = ()
 
 
 class PreemptionMode(StrEnum):
@@ -104,6 +105,7 @@ FIELDS: Mapping[str, Callable[[LiveSettings], object]] = {
     "weights": lambda settings: settings.engine.weights,
     "evict": lambda settings: settings.engine.evict_only is None,
     "reservedNodes": lambda settings: settings.engine.reserved,
+    "plugins": lambda settings: settings.engine.plugins,
     "preemptionPriority": lambda settings: settings.engine.preemption_priority,
     "decisionTimeoutSeconds": lambda settings: settings.decision_seconds,
     "gangHoldSeconds": lambda settings: settings.gang_hold_seconds,

@@ -83,43 +83,48 @@ class SpreadConstraint(NamedTuple):
     honor_taints: bool = False
 
 
-class PodNeed(Protocol):
-    """The need of a pod for one plugin, a value that is equal for the copies of a pod."""
+class PodNeed(msgspec.Struct, frozen=True, cache_hash=True):
+    """The need of a pod for one plugin, a value that is equal for the copies of a pod.
 
-    @property
-    def refused(self) -> str:
-        """Why no node can take the pod, in kube-scheduler's words; empty if one can."""
+    `refused` says why no node can take the pod, in kube-scheduler's words; empty if one can. Each property
+    has the answer of a need that depends on no other pod.
+    """
+
+    refused: str = ""
 
     @property
     def node_constraints(self) -> Hashable:
         """The part that decides which nodes suit the pod, apart from other pods."""
+        return ()
 
     @property
     def alike(self) -> "PodNeed":
         """The need without what differs between copies, such as the names of claims."""
+        return self
 
     @property
     def restricts(self) -> bool:
         """Whether it may restrict the nodes of the pod."""
+        return True
 
     @property
     def weight(self) -> int:
         """The number of parts, an estimate of the memory that they take."""
+        return 1
 
     @property
     def attaches(self) -> bool:
         """Whether nodes limit what it takes, beside their resources."""
+        return False
 
     @property
-    def used_alone(self) -> Collection[Hashable]:
+    def used_alone(self) -> tuple[Hashable, ...]:
         """What the pod would use alone, in the cluster or on its node."""
+        return ()
 
-    @property
-    def exclusive(self) -> bool:
-        """Whether the pod would use something alone."""
-
-    def excludes(self, other: "PodNeed", *, on_node: bool) -> bool:
+    def excludes(self, other: "PodNeed", *, on_node: bool) -> bool:  # noqa: ARG002 - nothing is used alone
         """Return whether two pods cannot use what they need, on one node or anywhere in the cluster."""
+        return False
 
 
 class NeedSource(Protocol):

@@ -64,6 +64,8 @@ class Snapshot(NodeRows):
     ) -> None:
         """`unread` returns the kinds that were not read, or not entirely."""
         super().__init__(minor, unread)
+        # Whether a node that offers another amount is reported too, because a plugin reads amounts.
+        self.reports_amounts = False
         self.plugins += [plugin(at, self) for at, plugin in enumerate(plugins)]
         self.holders = tuple(plugin for plugin in self.plugins if plugin.HOLDS)
         # The pods (rows) whose needs may have changed, for a follower that takes them.
@@ -208,12 +210,14 @@ class Snapshot(NodeRows):
             self.names[row] = name
             self.alive[row] = True
         before, self.objects[row] = self.objects[row], node
-        if before is None or not _same_room(before, node):
+        room = before is None or not _same_room(before, node)
+        if room:
             self._set_room(row, before, node)
         spec = node.spec
         taints = spec.taints if spec else None
         changed = self.columns.put(row, node.metadata.labels, taints, declared(node))
         unschedulable = bool(spec and spec.unschedulable)
+        changed |= room and self.reports_amounts
         if new or changed or self.unschedulable.item(row) != unschedulable:
             self.unschedulable[row] = unschedulable
             self._report_node_change(row)

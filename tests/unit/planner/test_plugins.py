@@ -13,15 +13,14 @@ from podium import schedulerplugin
 from podium.planner import plugins
 from podium.planner.filters.chain import Chain
 from podium.planner.plugins import PLUGINS
-from podium.planner.preemption import planningstate
 from podium.planner.preemption.outcome import Outcome
 from podium.planner.snapshot import Snapshot
 
 PLANNER, SCHEDULER = Path(plugins.__file__).parents[1], Path(schedulerplugin.__file__).parent
 # The modules outside the folder that import it: the registry.
 IMPORTERS = {"plugins/__init__.py"}
-# The modules outside the folder that name devices: the registry, and the plan as a document.
-NAMING_DEVICES = {"plugins/__init__.py", "preemption/outcome.py"}
+# Those that name devices: the registry, the plan as a document, and rules of releases.
+NAMING_DEVICES = {"plugins/__init__.py", "preemption/outcome.py", "semantics.py"}
 
 
 def _modules(folder: str, pattern: str) -> set[str]:
@@ -47,7 +46,7 @@ def test_few_modules_outside_the_folder_of_devices_name_them() -> None:
 @pytest.mark.parametrize("left_out", PLUGINS)
 def test_an_engine_without_a_plugin_plans(left_out: object, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = tuple(plugin for plugin in PLUGINS if plugin is not left_out)
-    monkeypatch.setattr(planningstate, "PLUGINS", kept)
+    monkeypatch.setattr(plugins, "PLUGINS", kept)
     engine = engine_of(node("n", {"cpu": "1", "pods": 10}), pod("p", {"cpu": "1"}), pod("q", {"cpu": "2"}))
     outcomes = [engine.plan((NS, name), NOW).outcome for name in ("p", "q")]
     assert outcomes == [Outcome.FITS, Outcome.DOES_NOT_FIT]

@@ -95,10 +95,13 @@ def source(path: str | None, evictions: int | Literal["unlimited"] | None = None
     from podium.answers.schedulerfile import SchedulerModel  # noqa: PLC0415 - `--help` does not need it
     from podium.documents.configfile import read_config  # noqa: PLC0415 - as above
     from podium.planner.settings import LiveSettings  # noqa: PLC0415 - as above
+    from podium.plugins import load_plugin  # noqa: PLC0415 - as above
     from podium.schedulerplugin.live.settingsreload import SettingsSource  # noqa: PLC0415 - as above
 
     def read() -> "LiveSettings":
         settings = LiveSettings() if path is None else read_config(path, SchedulerModel).settings()
+        for name in settings.engine.plugins:
+            load_plugin(name)
         if evictions is None:
             return settings
         return settings._replace(evictions_a_minute=None if evictions == "unlimited" else evictions)

@@ -138,7 +138,7 @@ def command(
     check_whole(loaded)
     cluster = ClusterReading(loaded, source_words(files, loaded), datetime.now(UTC), live=not files.names)
     semantics = Semantics(options.semantics) if options.semantics is not None else None
-    settings = inputs.settings_of_file(options.config)
+    settings = inputs.overriding_settings(options.config, options.plugins)
     choices = Choices(options.now, semantics, settings, _SET_BY.__getitem__)
     added = _added(options, files)
     name = names[0] if names else None

@@ -10,7 +10,7 @@ import click
 
 from podium.cli import inputs, kubeoptions, naming, progress
 from podium.cli.main import examples
-from podium.cli.options import option_errors
+from podium.cli.options import option_errors, plugin_option
 from podium.cli.render.data import as_builtins, document
 from podium.cli.render.output import Output, output_options
 from podium.cluster.reader import Name
@@ -31,6 +31,7 @@ from podium.documents.reading import ClusterReading, every_namespace
 @click.option(
     "--config", metavar="FILE", help="File with a WhatIfConfiguration (budgets, victims, divergence)."
 )
+@plugin_option
 @click.option(
     "--tenant",
     metavar="NS",
@@ -45,6 +46,7 @@ def command(
     files: inputs.InputFiles,
     kube: kubeoptions.KubeOptions,
     config: str | None,
+    plugins: tuple[str, ...],
     tenant: str | None,
     output: Output,
 ) -> None:
@@ -60,7 +62,7 @@ def command(
         raise click.UsageError("Name one pod or group, such as pod team-a/trainer or pod/trainer -n team-a.")
     named = naming.Naming(within, tenant, kube, live=not files.names).full(kind, name or named_so)
     inputs.stdin_once([*files.names, config or ""])
-    cluster, settings = _read(kind, named, tenant, files, kube), inputs.settings_of_file(config)
+    cluster, settings = _read(kind, named, tenant, files, kube), inputs.overriding_settings(config, plugins)
     from podium.answers import why  # noqa: PLC0415 - numpy takes 0.1 s to import
     from podium.cli.render.why_table import why_table  # noqa: PLC0415 - as above
 

@@ -27,6 +27,7 @@ class WhatIfOptions(NamedTuple):
     now: str | None
     semantics: str | None
     config: str | None
+    plugins: tuple[str, ...]
     max_victims: int | None
     domains: int
     tenant: str | None
@@ -114,6 +115,7 @@ _OPTIONS = (
     click.option(
         "--config", metavar="FILE", help="File with a WhatIfConfiguration (budgets, victims, divergence)."
     ),
+    options.plugin_option,
     click.option(
         "--max-victims",
         type=click.IntRange(0),

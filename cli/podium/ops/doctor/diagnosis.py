@@ -153,6 +153,7 @@ _CHECKS: tuple[Callable[[ClusterFacts], Iterator[DoctorCheck]], ...] = (
     processes.probes,
     processes.undecodable,
     processes.preemption,
+    processes.plugins,
     processes.policies,
     server.custom_resources,
     registration.registrations,

@@ -10,6 +10,7 @@ from podium.kube.reading import NamedUndecodable
 from podium.ops.doctor.check import APPLY, DoctorCheck, note, ok, problem, warning
 from podium.ops.doctor.facts import ClusterFacts, Document, lasting, policy_path, unseen
 from podium.ops.rollout import Rollout, rollout
+from podium.plugins import installed_plugins
 from podium.text import count, listed, some
 
 # The API server sends at least a bookmark to each cache every minute.
@@ -271,6 +272,18 @@ def preemption(facts: ClusterFacts) -> Iterator[DoctorCheck]:
             yield warning("preemption", fact, "set evictionsPerMinute in ConfigMap podium-scheduler")
         else:
             yield ok("preemption", fact)
+
+
+def plugins(facts: ClusterFacts) -> Iterator[DoctorCheck]:
+    """Yield a check of the plugins that are installed here, and of those that the scheduler uses."""
+    used = [str(name) for name in facts.scheduler.get("plugins") or ()]
+    versions = {name: entry.dist and entry.dist.version for name, entry in installed_plugins().items()}
+    if used or versions:
+        here = some(f"{name} {version or ''}".rstrip() for name, version in versions.items()) or "none"
+        yield ok("plugins", f"installed here: {here}; podium-scheduler uses {some(used) or 'none'}")
+    if missing := [name for name in used if name not in versions]:
+        fact = f"podium-scheduler uses {some(missing)}, not installed here: whatif and why plan without"
+        yield note("plugins", fact, "install the same version here (docs/plugins.md)")
 
 
 def policies(facts: ClusterFacts) -> Iterator[DoctorCheck]:

@@ -104,7 +104,7 @@ def ports_clash(first: HostPort, second: HostPort) -> bool:
 
 def exclusive(shape: Shape) -> bool:
     """Return whether a pod of a shape would use something alone."""
-    return bool(shape.ports) or any(need.exclusive for need in shape.needs)
+    return bool(shape.ports) or any(need.used_alone for need in shape.needs)
 
 
 def in_conflict(first: Shape, second: Shape, *, on_node: bool) -> bool:

@@ -26,7 +26,7 @@ from podium.planner.deadline import NEVER, Deadline
 from podium.planner.framework import Effect
 from podium.planner.indexes import discard
 from podium.planner.placement import Placer
-from podium.planner.plugins import PLUGINS
+from podium.planner.plugins import plugins_with
 from podium.planner.preemption.budgets import BudgetIndex
 from podium.planner.preemption.choice import Chooser, Chosen
 from podium.planner.preemption.decision import DecisionCache
@@ -181,7 +181,7 @@ class PlanningState:
     ) -> None:
         self.view = view
         self.settings = settings or Settings()
-        self.snapshot = Snapshot(minor, lambda: view.unread, PLUGINS)
+        self.snapshot = Snapshot(minor, lambda: view.unread, plugins_with(self.settings.plugins))
         rules = self.settings.semantics.rules
         empty_selector = rules.empty_selector
         if empty_selector is None:
@@ -269,7 +269,11 @@ class PlanningState:
 
         Call it before a decision.
         """
+        revision = self.snapshot.node_revision
         self.snapshot.catch_up()
+        if self.snapshot.node_revision != revision:
+            # A plugin that had failed is asked again.
+            self._cache.clear()
         changed, self.snapshot.changed_pods = self.snapshot.changed_pods, set()
         # What they hold may have changed too.
         self._touch(changed)

@@ -153,10 +153,13 @@ class WarmEngine:
 
     async def _compare(self, engine: LiveEngine, minor: int) -> None:
         """Compare the engine until it must be built again; a standby's also when the server is upgraded."""
-        comparer = Comparer(engine, self._binding)
+        comparer, faults = Comparer(engine, self._binding), set[str]()
         while self._scheduler is not None or minor == self._minor():
             await self._sleep(_PAUSE_SECONDS)
             differences = await self._worker.run(partial(self._step, engine, comparer))
+            known, faults = faults, {plugin.fault() for plugin in engine.snapshot.plugins}
+            for fault in sorted(filter(None, faults - known)):
+                self._log_event("plugin keeps failing", {"error": fault})
             if self._failed:
                 differences.append(f"a change of an object was not followed: {self._failed}")
                 self._failed = ""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 from tests.support.doctor import scene
 from tests.support.doctor.scene import INSTALLATION, NOW, Scene, group, leaf, listed, webhook, well
+from tests.support.plugins import install_example
 from tests.support.rollout import (
     POD,
     REFUSED,
@@ -571,6 +573,14 @@ CASES = [
         "preemption: off; podium-scheduler evicts no pod",
     ),
     Case(
+        "a plugin of the scheduler that is not installed here",
+        _replaced(scheduler={"preemption": "observe", "plugins": ["power-feed"]}),
+        "plugins",
+        NOTE,
+        "podium-scheduler uses power-feed, not installed here: whatif and why plan without",
+        "install the same version here",
+    ),
+    Case(
         "no policy on deletions",
         _answered(doctor.policy_path("podium-scheduler-deletes"), UnreadDocument(404, "not found")),
         "policies",
@@ -1048,7 +1058,7 @@ def test_all_is_well() -> None:
         )
     ]
     assert {each.name for each in WELL} == {each.name for each in CASES} - {
-        *("cache", "namespace", "own-pods", "install-rights")
+        *("cache", "namespace", "own-pods", "install-rights", "plugins")
     }
 
 
@@ -1168,3 +1178,14 @@ def test_the_ages_of_caches_are_read_from_what_a_process_serves() -> None:
     metrics = generate_latest(registry)
     assert gather._ages(RawResponse(200, {}, metrics)) == statistics.ages()
     assert gather._ages(RawResponse(503, {}, metrics)) == {}
+
+
+def test_plugins_that_are_installed_and_used_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_example(monkeypatch, tmp_path)
+    made = well()
+    made.scheduler = {"preemption": "observe", "plugins": ["power-feed"]}
+    (check,) = [check for check in diagnose(made.facts()) if check.name == "plugins"]
+    fact = "installed here: power-feed 0.1.0; podium-scheduler uses power-feed"
+    assert (check.level, check.fact) == (OK, fact)

@@ -97,6 +97,7 @@ settings_of = st.builds(
     weights=st.sampled_from([WEIGHTS, UPSTREAM]),
     evict_only=st.sampled_from([None, None, "default-scheduler"]),
     preemption_priority=st.booleans(),
+    plugins=st.just(()),
 )
 
 

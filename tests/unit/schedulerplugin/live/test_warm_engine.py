@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, MutableMapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
+from unittest import mock
 
 import pytest
 import structlog
@@ -20,6 +21,7 @@ from tests.support.waiting import PATIENCE_SECONDS
 from podium.cluster.state import ClusterState
 from podium.kube.cache import InformerCache
 from podium.kube.discovery import Discovery
+from podium.planner.framework import Plugin
 from podium.planner.settings import LiveSettings
 from podium.runtime.manager import ManagerOptions, utc_now
 from podium.runtime.metrics import exposition, new_registry
@@ -258,3 +260,17 @@ async def test_a_process_builds_its_engine_again(tmp_path: Path, monkeypatch: py
         assert "n2" not in made[0].engine.snapshot.row
         task.cancel()
         await asyncio.wait((task,))
+
+
+async def test_a_plugin_that_keeps_failing_is_logged_once() -> None:
+    scene, faults = Scene(), {2: "it failed", 3: "it failed", 5: "it failed again"}
+
+    def fault(_plugin: Plugin) -> str:
+        return faults.get(int(scene.seconds), "")
+
+    with mock.patch.object(Plugin, "fault", fault):
+        await scene.run(7)
+    assert scene.logged == [
+        ("plugin keeps failing", {"error": "it failed"}),
+        ("plugin keeps failing", {"error": "it failed again"}),
+    ]

@@ -72,7 +72,7 @@ class ExtendedNeed(NamedTuple):
     requests: tuple[CountedRequest, ...]
 
 
-class DeviceNeeds(NamedTuple):
+class DeviceNeeds(PodNeed, frozen=True, cache_hash=True):
     """The needs of a pod in devices, the plugin's part of a shape.
 
     `refused` says why the pod's claims keep it from every node, empty if they do not. `extended` are the
@@ -81,7 +81,6 @@ class DeviceNeeds(NamedTuple):
     claim.
     """
 
-    refused: str = ""
     claims: tuple[ClaimNeed, ...] = ()
     extended: tuple[ExtendedNeed, ...] = ()
     written: bool = False
@@ -92,11 +91,6 @@ class DeviceNeeds(NamedTuple):
         return tuple(need.nodes for need in self.claims if not need.requests)
 
     @property
-    def alike(self) -> "DeviceNeeds":
-        """The needs themselves: claims have names only if other pods may use them."""
-        return self
-
-    @property
     def restricts(self) -> bool:
         """Return whether devices may restrict the nodes of the pod."""
         return bool(self.refused or self.claims or self.extended)
@@ -105,25 +99,6 @@ class DeviceNeeds(NamedTuple):
     def weight(self) -> int:
         """The number of parts, an estimate of the memory that they take."""
         return len(self.claims) + len(self.extended)
-
-    @property
-    def attaches(self) -> bool:
-        """Return false: the number of devices on a node is no limit of its own."""
-        return False
-
-    @property
-    def used_alone(self) -> tuple[()]:
-        """No claims: several pods may use one."""
-        return ()
-
-    @property
-    def exclusive(self) -> bool:
-        """Return false, as no claim is exclusive."""
-        return False
-
-    def excludes(self, other: PodNeed, *, on_node: bool) -> bool:  # noqa: ARG002 - they exclude none
-        """Return false: devices in use refuse a pod, not the pod that uses them."""
-        return False
 
 
 # Returns the needs in a shape.

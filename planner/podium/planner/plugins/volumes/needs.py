@@ -9,6 +9,8 @@ Source: the filters of VolumeBinding and VolumeZone of kube-scheduler 1.36 and 1
 from collections.abc import Callable
 from typing import NamedTuple
 
+import msgspec
+
 from podium.api.claims import claims_of_pod
 from podium.api.membership import membership
 from podium.api.reads import Kind
@@ -52,7 +54,7 @@ class Reach(NamedTuple):
     delayed: tuple[DelayedClaim, ...] = ()
 
 
-class VolumeNeeds(NamedTuple):
+class VolumeNeeds(PodNeed, frozen=True, cache_hash=True):
     """The needs of a pod in volumes, the plugin's part of a shape.
 
     `refused` says why the pod's claims keep it from every node, empty if they do not. `in_group` says that
@@ -61,7 +63,6 @@ class VolumeNeeds(NamedTuple):
     `required_drivers` whose CSIDriver says so.
     """
 
-    refused: str = ""
     reach: Reach = Reach()
     in_group: bool = False
     exclusive_claims: tuple[UsedClaim, ...] = ()
@@ -91,7 +92,8 @@ class VolumeNeeds(NamedTuple):
     def alike(self) -> "VolumeNeeds":
         """The needs without the names of claims and handles of volumes, which differ between copies."""
         claims = tuple(claim._replace(key=("", ""), uid="") for claim in self.delayed)
-        return self._replace(reach=self.reach._replace(delayed=claims), attachments=())
+        reached = self.reach._replace(delayed=claims)
+        return msgspec.structs.replace(self, reach=reached, attachments=())
 
     @property
     def restricts(self) -> bool:
@@ -109,18 +111,13 @@ class VolumeNeeds(NamedTuple):
     @property
     def weight(self) -> int:
         """The number of parts, an estimate of the memory that they take."""
-        parts = (*self.reach, *self[3:])
-        return sum(len(part) for part in parts if isinstance(part, tuple))
+        used = (self.exclusive_claims, self.disks, self.attachments, self.required_drivers)
+        return sum(len(part) for part in (*self.reach, *used) if isinstance(part, tuple))
 
     @property
     def attaches(self) -> bool:
         """Return whether volumes of the pod count towards limits of nodes."""
         return bool(self.attachments)
-
-    @property
-    def exclusive(self) -> bool:
-        """Return whether the pod would use a disk or a claim alone."""
-        return bool(self.used_alone)
 
     @property
     def used_alone(self) -> tuple[Used, ...]:
