@@ -9,12 +9,13 @@ on its node, but is not placed. Defaults that an API server fills in are filled 
 come from files.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from podium.api import schedulable as api
+from podium.api.claims import claims_of_pod
 from podium.api.podrequests import LATEST, UnusableQuantity, pod_requests, resized
 from podium.api.schedulable import Schedulable, Taint
 from podium.api.selectors import (
@@ -105,7 +106,7 @@ class PodNeed(msgspec.Struct, frozen=True, cache_hash=True):
     @property
     def restricts(self) -> bool:
         """Whether it may restrict the nodes of the pod."""
-        return True
+        return bool(self.refused)
 
     @property
     def weight(self) -> int:
@@ -137,6 +138,42 @@ class NeedSource(Protocol):
 
     def fingerprint(self, pod: Schedulable) -> object:
         """Return a value for JSON that is equal for pods with equal needs; None if none is cheap."""
+
+
+class UnjudgedNeeds:
+    """The needs of a planner without the plugin that `judges` them: a pod that has one is not judged."""
+
+    def __init__(self, judges: str, asks: Callable[[Schedulable], object]) -> None:
+        self._judges = judges
+        self._asks = asks
+
+    def pre_filter(
+        self,
+        pod: Schedulable,
+        requested: Collection[str],  # noqa: ARG002 - the plugin is left out
+        minor: int,  # noqa: ARG002 - as above
+        missing: dict[str, None],
+    ) -> PodNeed:
+        """Add what the pod needs to `missing`."""
+        if self._asks(pod):
+            missing[self._judges] = None
+        return PodNeed()
+
+    def fingerprint(self, pod: Schedulable) -> object:
+        """Return whether the pod has such a need."""
+        return bool(self._asks(pod))
+
+
+# What a planner without a plugin does not judge, and the pods that need it.
+_NEEDS: Mapping[str, Callable[[Schedulable], object]] = {
+    "volume claims": claims_of_pod,
+    "resource claims": lambda pod: pod.spec.resourceClaims,
+}
+
+
+def unjudged(judged: Collection[str]) -> Iterator[UnjudgedNeeds]:
+    """Yield the sources of the needs that no plugin has `judged`, by `Plugin.JUDGES`."""
+    return (UnjudgedNeeds(name, asks) for name, asks in _NEEDS.items() if name not in judged)
 
 
 class Shape(NamedTuple):

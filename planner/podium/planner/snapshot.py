@@ -33,7 +33,7 @@ from podium.planner.overlay import (
     Reshaped,
 )
 from podium.planner.progress import same_for_scheduling, start_of
-from podium.planner.shapes import Shape, shape_of
+from podium.planner.shapes import Shape, shape_of, unjudged
 
 P = TypeVar("P", bound=Plugin)
 # Makes a plugin for its place in `Shape.needs` and a snapshot.
@@ -67,6 +67,7 @@ class Snapshot(NodeRows):
         # Whether a node that offers another amount is reported too, because a plugin reads amounts.
         self.reports_amounts = False
         self.plugins += [plugin(at, self) for at, plugin in enumerate(plugins)]
+        self.sources += (*self.plugins, *unjudged({plugin.JUDGES for plugin in self.plugins}))
         self.holders = tuple(plugin for plugin in self.plugins if plugin.HOLDS)
         # The pods (rows) whose needs may have changed, for a follower that takes them.
         self.changed_pods: set[int] = set()
@@ -112,7 +113,7 @@ class Snapshot(NodeRows):
 
     def shape_of(self, pod: Schedulable) -> Shape:
         """Return the shape of a pod, computed from the object."""
-        return self.visible(shape_of(pod, self.plugins, self.minor))
+        return self.visible(shape_of(pod, self.sources, self.minor))
 
     def visible(self, shape: Shape) -> Shape:
         """Return a shape without the labels that no selector distinguishes any more."""

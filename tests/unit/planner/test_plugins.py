@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from tests.support.preemption.scene import engine_of
 from podium import schedulerplugin
 from podium.planner import plugins
 from podium.planner.filters.chain import Chain
+from podium.planner.framework import Plugin
 from podium.planner.plugins import PLUGINS
 from podium.planner.preemption.outcome import Outcome
 from podium.planner.snapshot import Snapshot
@@ -43,23 +45,24 @@ def test_few_modules_outside_the_folder_of_devices_name_them() -> None:
     assert _modules("devices", "device") == NAMING_DEVICES
 
 
+_CLAIMS: dict[str, dict[str, Any]] = {
+    "volume claims": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
+    "resource claims": {"resourceClaims": [{"name": "gpu", "resourceClaimName": "c"}]},
+}
+
+
 @pytest.mark.parametrize("left_out", PLUGINS)
-def test_an_engine_without_a_plugin_plans(left_out: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_without_a_plugin_plans(left_out: type[Plugin], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod that needs the plugin is not judged, and the plan says what is missing."""
     kept = tuple(plugin for plugin in PLUGINS if plugin is not left_out)
     monkeypatch.setattr(plugins, "PLUGINS", kept)
-    engine = engine_of(node("n", {"cpu": "1", "pods": 10}), pod("p", {"cpu": "1"}), pod("q", {"cpu": "2"}))
-    outcomes = [engine.plan((NS, name), NOW).outcome for name in ("p", "q")]
-    assert outcomes == [Outcome.FITS, Outcome.DOES_NOT_FIT]
-
-
-def test_at_most_five_modules_of_the_scheduler_name_volumes_or_claims() -> None:
-    """A metric and a status have the words, the volumes of a pod are shared, and a race is described."""
-    naming = {
-        str(module.relative_to(SCHEDULER))
-        for module in SCHEDULER.rglob("*.py")
-        if re.search(r"volume|claim", module.read_text("utf-8"), re.IGNORECASE)
-    }
-    assert len(naming) <= 5, naming
+    needing = pod("needing", {"cpu": "1"}, **_CLAIMS[left_out.JUDGES])
+    others = (pod("p", {"cpu": "1"}), pod("q", {"cpu": "2"}))
+    engine = engine_of(node("n", {"cpu": "1", "pods": 10}), *others, needing)
+    plans = {name: engine.plan((NS, name), NOW) for name in ("p", "q", "needing")}
+    outcomes = [plan.outcome for plan in plans.values()]
+    assert outcomes == [Outcome.FITS, Outcome.DOES_NOT_FIT, Outcome.NOT_JUDGED]
+    assert left_out.JUDGES in str(plans["needing"])
 
 
 def test_a_snapshot_without_plugins_places_pods() -> None:
@@ -68,5 +71,5 @@ def test_a_snapshot_without_plugins_places_pods() -> None:
     for name, cpu in (("small", "1"), ("large", "4")):
         snapshot.apply(None, node(name, {"cpu": cpu, "pods": 10}))
     shape = snapshot.shape_of(pod("p", {"cpu": "2"}))
-    assert shape.needs == ()
+    assert not any(need.restricts for need in shape.needs)
     assert np.flatnonzero(chain.feasible(shape)).tolist() == [snapshot.row["large"]]

@@ -56,6 +56,11 @@ class OutOfTreeNeed(PodNeed, frozen=True, cache_hash=True):
         """The value."""
         return self.value
 
+    @property
+    def restricts(self) -> bool:
+        """Return whether the plugin has a say."""
+        return bool(self.refused) or self.value is not None
+
 
 class _PluginCalls:
     """The calls of one plugin within its time budget; `failures` are those in a row, by method."""

@@ -7,13 +7,11 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 import pytest
 from tests.support.filters import podschema
-from tests.support.filters.builders import pod
 from tests.support.filters.podschema import SPEC, Schema
 from tests.support.servers import Server
 
 from podium.api.claims import Present
 from podium.api.schedulable import SchedulableSpec
-from podium.planner.shapes import shape_of
 
 # Fields that do not affect the node of a pod: the reason, and the fields by definition.
 HARMLESS = {
@@ -101,12 +99,6 @@ def test_every_field_of_a_pod_is_read_or_known_to_decide_nothing(minor: str) -> 
 def test_every_excused_field_exists_and_is_not_read() -> None:
     found = {each for schema in podschema.read().values() for each in unread(schema, SPEC, SchedulableSpec)}
     assert KNOWN - found == set()
-
-
-def test_a_field_that_needs_a_filter_is_refused_by_name() -> None:
-    """Podium lacks the filter."""
-    running = pod(resourceClaims=[{"name": "gpu"}], node="n")
-    assert shape_of(running).missing == ("resource claims",)
 
 
 @pytest.mark.server

@@ -37,6 +37,7 @@ _NO_NEEDS = DeviceNeeds()
 class DevicesPlugin(Plugin):
     """Devices of one snapshot: `known` has the claims, and `filter` finds devices for them."""
 
+    JUDGES = "resource claims"
     LATE = HOLDS = True
 
     KINDS = (

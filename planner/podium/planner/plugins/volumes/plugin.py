@@ -96,6 +96,7 @@ def _reduce(obj: object) -> bool:
 class VolumesPlugin(Plugin):
     """Volumes of one snapshot: `known` are the objects, `delayed` those that decide about unbound claims."""
 
+    JUDGES = "volume claims"
     KINDS = (
         FollowedKind(Kind.CLAIM, optional=False, written=True),
         FollowedKind(Kind.VOLUME, optional=False, written=True),
