@@ -23,13 +23,19 @@ class UnansweredDecisionError(DecisionTimeoutError):
 class Deadline:
     """The moment by which a decision must be made: `seconds` from now by a monotonic `clock`."""
 
-    __slots__ = ("_clock", "_end", "seconds")
+    __slots__ = ("_clock", "_end", "_half", "seconds")
 
     def __init__(self, clock: Callable[[], float], seconds: float) -> None:
         """Start the time budget."""
         self.seconds = seconds
         self._clock = clock
-        self._end = clock() + seconds
+        began = clock()
+        self._half, self._end = began + seconds / 2, began + seconds
+
+    @property
+    def is_half_spent(self) -> bool:
+        """Whether a search that has a plan should improve it no more."""
+        return self._clock() >= self._half
 
     def enforce(self) -> None:
         """Raise DecisionTimeoutError if the deadline has passed."""

@@ -110,7 +110,8 @@ class Search:
             self._reprieve(order)
             if best is None or self._score < best[0]:
                 best = self._score, self._victims()
-            if not self._capacity.unlimited and self._effort >= _STARTS * self._max_effort:
+            packed = not self._capacity.unlimited and self._effort >= _STARTS * self._max_effort
+            if packed or self._deadline.is_half_spent:
                 # Packing many nodes takes as long as moving hundreds of pods.
                 break
         assert best is not None
@@ -183,14 +184,21 @@ class Search:
         return False
 
     def _improve(self) -> None:
-        """Exchange units for others while that makes the harm less."""
-        while self._effort < self._max_effort and self._exchanged():
+        """Exchange units for others while that makes the harm less, and half of the time is left.
+
+        A plan that does more harm than another is better than no decision.
+        """
+        while self._may_improve and self._exchanged():
             pass
+
+    @property
+    def _may_improve(self) -> bool:
+        return self._effort < self._max_effort and not self._deadline.is_half_spent
 
     def _exchanged(self) -> bool:
         """Make the first exchange that lessens the harm; return whether there is one within the effort."""
         for group, pair in self._groups():
-            if self._effort >= self._max_effort:
+            if not self._may_improve:
                 break
             if self._exchange(group, pair=pair):
                 return True
