@@ -10,7 +10,7 @@ from tests.support.hostile.table import Row
 from tests.support.hostile.tenant import Tenant
 from tests.support.hostile.watched import MIB
 
-pytestmark = [pytest.mark.server, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.server, pytest.mark.timeout(1200)]
 
 # Rows that are written at the same time.
 _WRITERS = 4
