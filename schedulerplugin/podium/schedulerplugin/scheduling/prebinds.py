@@ -290,7 +290,7 @@ class PreBinds:
             return f"node {node} is gone"
         shape = snapshot.shape_at(row)
         if shape.refused:
-            passing = any(shape.refused in plugin.PASSING for plugin in self._engine.snapshot.plugins)
+            passing = any(shape.refused in plugin.PASSING for plugin in snapshot.plugins)
             return "" if passing else shape.refused
         why = self._engine.unreached(shape, node_row)
         return f"node {node} does not suit pod {pod.name} any more: {why}" if why else ""

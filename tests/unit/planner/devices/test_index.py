@@ -28,17 +28,17 @@ from tests.support.preemption.scene import engine_of, group
 
 from podium.api.core import ResourceClaimEntry
 from podium.planner.engine import Engine
-from podium.planner.plugins.devices.claims import ReservedClaim, StaleClaim
 from podium.planner.plugins.devices.index import DeviceIndex
+from podium.planner.plugins.devices.writes import ClaimReservation, StaleDeletion
 from podium.planner.semantics import Semantics
 
 POOLS = ("n0", "n1", "n2", ANY)
 TEMPLATE: dict[str, Any] = {"resourceClaims": [{"name": "x", "resourceClaimTemplateName": "t"}]}
 
 
-def reserved_of(found: list[ReservedClaim | StaleClaim] | None) -> list[ReservedClaim]:
+def reserved_of(found: list[ClaimReservation | StaleDeletion] | None) -> list[ClaimReservation]:
     """Return writes that delete no claim."""
-    return [each for each in found or () if isinstance(each, ReservedClaim)]
+    return [each for each in found or () if isinstance(each, ClaimReservation)]
 
 
 def created(name: str, priority: int = 0, **fields: Any) -> Any:

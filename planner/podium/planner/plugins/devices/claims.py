@@ -8,8 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
-import msgspec
-
 from podium.api.core import Container, Pod
 from podium.api.devices import (
     EXTENDED_RESOURCE_CLAIM,
@@ -21,7 +19,6 @@ from podium.api.devices import (
     DeviceClaimSpec,
     DeviceClass,
     ResourceClaim,
-    ResourceClaimStatus,
 )
 from podium.api.meta import ObjectMeta, OwnerReference
 from podium.api.quantity import QuantityError
@@ -204,75 +201,6 @@ class AssumedClaim(NamedTuple):
     allocation: Allocation
     extended: tuple[ExtendedNeed, ...] = ()
     stored: Name | None = None
-
-
-class ReservedClaim(NamedTuple):
-    """The consumers that are to be written to a claim, with its allocation unless it has one already.
-
-    A claim for extended resources is `created` first. It has no UID in the plan, but an owner.
-    """
-
-    claim: Name
-    uid: str
-    allocation: Allocation | None
-    consumers: tuple[ClaimConsumer, ...]
-    created: ExtendedClaim | None = None
-
-    @property
-    def assumed(self) -> AssumedClaim | None:
-        """The allocation that the API server does not have yet, None for none."""
-        if self.allocation is None:
-            return None
-        if self.created is None:
-            return AssumedClaim(self.claim, self.uid, self.allocation)
-        owner = self.consumers[0]
-        key = memory_key(self.claim[0], owner.name, owner.uid)
-        return AssumedClaim(key, "", self.allocation, stored=self.claim)
-
-    def concerns(self, claim: ResourceClaim) -> bool:
-        """Return whether a claim of this name is the planned one."""
-        if self.created is None:
-            return (claim.metadata.uid or "") == self.uid
-        return owner_of(claim) == (self.consumers[0].name, self.consumers[0].uid)
-
-    def is_written(self, claim: ResourceClaim) -> bool:
-        """Return whether a claim has these devices, or any if none are planned, and all the consumers."""
-        stored = allocation_of(claim)
-        same = stored is not None and (self.allocation is None or same_devices(stored, self.allocation))
-        return same and not self.missing(claim)
-
-    def written_to(self, claim: ResourceClaim) -> ResourceClaim:
-        """Return a claim with these devices and consumers."""
-        status = claim.status or ResourceClaimStatus()
-        consumers = [*(status.reservedFor or ()), *self.missing(claim)]
-        allocation = self.allocation or status.allocation
-        status = msgspec.structs.replace(status, allocation=allocation, reservedFor=consumers)
-        return msgspec.structs.replace(claim, status=status)
-
-    def is_reserved(self, claim: ResourceClaim) -> bool:
-        """Return whether a claim has these devices, or any of these consumers."""
-        stored = allocation_of(claim)
-        same = stored is not None and self.allocation is not None and same_devices(stored, self.allocation)
-        return same or len(self.missing(claim)) < len(self.consumers)
-
-    def missing(self, claim: ResourceClaim) -> list[ClaimConsumer]:
-        """Return those of the consumers that a claim does not have."""
-        known = {
-            consumer.uid
-            for consumer in (claim.status.reservedFor if claim.status is not None else None) or ()
-        }
-        return [consumer for consumer in self.consumers if consumer.uid not in known]
-
-
-class StaleClaim(NamedTuple):
-    """A claim for extended resources that an earlier attempt left: it is to be deleted."""
-
-    claim: Name
-    uid: str
-
-    def concerns(self, claim: ResourceClaim) -> bool:
-        """Return whether a claim of this name is the one to be deleted."""
-        return (claim.metadata.uid or "") == self.uid
 
 
 def memory_key(namespace: str, pod: str, uid: str) -> Name:

@@ -43,8 +43,6 @@ from podium.planner.plugins.devices.allocator import Allocator
 from podium.planner.plugins.devices.claims import (
     ANYWHERE,
     AssumedClaim,
-    ReservedClaim,
-    StaleClaim,
     claim_key,
 )
 from podium.planner.plugins.devices.gates import AllocationError, UnansweredAllocationError, default_gates
@@ -62,6 +60,7 @@ from podium.planner.plugins.devices.needs import (
 from podium.planner.plugins.devices.requests import Demand
 from podium.planner.plugins.devices.search import SearchLimits
 from podium.planner.plugins.devices.usage import DeviceUsage
+from podium.planner.plugins.devices.writes import ClaimReservation, StaleDeletion
 from podium.planner.shapes import Shape
 from podium.planner.snapshot import Snapshot
 
@@ -285,7 +284,7 @@ class DevicesFilter(NodeFilter):
                 passes[rest] = self._fresh(node_needs, rest).numbers[rest] == 0
         return passes
 
-    def reservations(self, pod_row: int) -> list[ReservedClaim | StaleClaim] | None:
+    def reservations(self, pod_row: int) -> list[ClaimReservation | StaleDeletion] | None:
         """Return what is written to the claims of an assumed pod; None if they find no devices."""
         shape, node_row = self._snapshot.shape_at(pod_row), self._snapshot.node.item(pod_row)
         plan = self._plans.get(pod_row, ())

@@ -24,6 +24,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
+from dataclasses import replace
 
 from podium.api.devices import (
     MAX_CONSUMERS,
@@ -49,8 +50,6 @@ from podium.planner.framework import HeldClaim
 from podium.planner.indexes import Unread, discard
 from podium.planner.plugins.devices.claims import (
     AssumedClaim,
-    ReservedClaim,
-    StaleClaim,
     allocation_of,
     claim_key,
     classes_by_resource,
@@ -73,6 +72,7 @@ from podium.planner.plugins.devices.needs import (
     need_of,
 )
 from podium.planner.plugins.devices.usage import DeviceUsage
+from podium.planner.plugins.devices.writes import ClaimReservation, StaleDeletion
 
 GROUPS = "podgroups"
 _KINDS = (Kind.RESOURCE_CLAIM, Kind.DEVICE_CLASS, Kind.RESOURCE_SLICE)
@@ -216,13 +216,13 @@ class DeviceIndex:
 
     def reservations(
         self, row: int, plan: Collection[AssumedClaim]
-    ) -> list[ReservedClaim | StaleClaim] | None:
+    ) -> list[ClaimReservation | StaleDeletion] | None:
         """Return what has to be written to the claims of a pod before its bind, with the planned allocations.
 
         None if a claim has neither an allocation nor a plan.
         """
         planned = {assumed.claim: assumed.allocation for assumed in plan}
-        reserved: list[ReservedClaim | StaleClaim] = []
+        reserved: list[ClaimReservation | StaleDeletion] = []
         for key, entry in self._pods[row].claims.items():
             claim = self.claims.get(key)
             if claim is None:
@@ -231,26 +231,26 @@ class DeviceIndex:
             if stored is None and key not in planned:
                 return None
             allocation = planned.get(key) if stored is None else None
-            reservation = ReservedClaim(key, claim.metadata.uid or "", allocation, (entry.consumer,))
+            reservation = ClaimReservation(key, claim.metadata.uid or "", allocation, (entry.consumer,))
             if not (reservation.is_written(claim) and is_prepared(claim)):
                 reserved.append(reservation)
         pod, own = self._pods[row].pod, self._pods[row].extended
         for assumed in plan:
             if assumed.extended and own is not None:
                 made, consumer = extended_claim(pod, assumed.extended), consumer_of(pod)
-                reserved.append(ReservedClaim(own, "", assumed.allocation, (consumer,), made))
+                reserved.append(ClaimReservation(own, "", assumed.allocation, (consumer,), made))
         created = {reservation.claim for reservation in reserved}
         return [*reserved, *(left for left in self._left(row) if left.claim not in created)]
 
-    def _left(self, row: int) -> Iterator[StaleClaim]:
+    def _left(self, row: int) -> Iterator[StaleDeletion]:
         """Yield the claims for extended resources that earlier attempts left to a pod without a node."""
         pod = self._pods[row].pod
         for key in sorted(self._made.get(pod.metadata.uid or "", ())) if not pod.spec.nodeName else ():
-            yield StaleClaim(key, self.claims[key].metadata.uid or "")
+            yield StaleDeletion(key, self.claims[key].metadata.uid or "")
 
-    def stranded(self, rows: Collection[int]) -> list[ReservedClaim | StaleClaim]:
+    def stranded(self, rows: Collection[int]) -> list[ClaimReservation | StaleDeletion]:
         """Return the allocated claims that only these pods use, none of which has a node, with consumers."""
-        reserved: dict[Name, ReservedClaim | StaleClaim] = {
+        reserved: dict[Name, ClaimReservation | StaleDeletion] = {
             reservation.claim: reservation
             for row in rows
             if row in self._pods
@@ -269,10 +269,10 @@ class DeviceIndex:
                 continue
             known = (claim.status.reservedFor if claim.status is not None else None) or ()
             if all((key, consumer) in consumers for consumer in known):
-                reserved[key] = ReservedClaim(key, claim.metadata.uid or "", stored, tuple(known))
+                reserved[key] = ClaimReservation(key, claim.metadata.uid or "", stored, tuple(known))
         return list(reserved.values())
 
-    def unneeded(self, plan: ReservedClaim, own: AbstractSet[int]) -> ReservedClaim | None:
+    def unneeded(self, plan: ClaimReservation, own: AbstractSet[int]) -> ClaimReservation | None:
         """Return the part of a plan for `own` pods to withdraw, None if others need it all.
 
         Other pods on nodes need the devices, and a group that is their consumer. The last consumer of a claim
@@ -283,10 +283,10 @@ class DeviceIndex:
             return plan
         if self._there.get(plan.claim, own) - own:
             pods = tuple(consumer for consumer in plan.consumers if consumer.resource != GROUPS)
-            return plan._replace(allocation=None, consumers=pods) if pods else None
+            return replace(plan, allocation=None, consumers=pods) if pods else None
         claim = self.claims[plan.claim]
         if plan.allocation is None and len(plan.missing(claim)) < len(plan.consumers):
-            return plan._replace(allocation=allocation_of(claim))
+            return replace(plan, allocation=allocation_of(claim))
         return plan
 
     def unallocated(self, row: int) -> list[ResourceClaim]:

@@ -22,12 +22,12 @@ from podium.cluster.state import Readable
 from podium.planner.arrays import Rows
 from podium.planner.framework import Effect, HeldClaim, NodeFilter, Plugin
 from podium.planner.liveplugin import FollowedKind, ObjectKey, PreBindWrite, Wakeup
-from podium.planner.plugins.devices.claims import ReservedClaim, StaleClaim, claim_key, is_allocated
+from podium.planner.plugins.devices.claims import claim_key, is_allocated
 from podium.planner.plugins.devices.filter import DevicesFilter
 from podium.planner.plugins.devices.index import DeviceIndex, made_for
 from podium.planner.plugins.devices.needs import IN_MEMORY, DeviceNeeds, NeedsOf
 from podium.planner.plugins.devices.transforms import transform_devices
-from podium.planner.plugins.devices.writes import ClaimReservation, StaleDeletion
+from podium.planner.plugins.devices.writes import ClaimReservation
 from podium.planner.shapes import Shape, need_at
 from podium.planner.snapshot import Snapshot
 
@@ -69,7 +69,7 @@ class DevicesPlugin(Plugin):
             return _NO_NEEDS
         if known.holds(pod) or (pod.spec.resourceClaims and not known.is_known):
             # The devices of a running pod are of its node.
-            missing["resource claims"] = None
+            missing[self.JUDGES] = None
         refused, claims = known.needs(pod)
         extended, written = known.extended(pod, requested)
         return DeviceNeeds(refused, claims, extended, written)
@@ -147,7 +147,7 @@ class DevicesPlugin(Plugin):
         pods: list[Schedulable] = []
         for row in pod_rows:
             for reserved in self.filter.reservations(row) or ():
-                if not isinstance(reserved, ReservedClaim):
+                if not isinstance(reserved, ClaimReservation):
                     continue
                 key, created = reserved.claim, reserved.created
                 if created is not None:
@@ -205,8 +205,7 @@ class DevicesPlugin(Plugin):
 
     def pre_bind(self, pod_row: int) -> Sequence[PreBindWrite] | None:
         """Return what is written to the claims of a pod; None if they find no devices."""
-        claims = self.filter.reservations(pod_row) if self.known.uses(pod_row) else ()
-        return None if claims is None else [_write_of(claim) for claim in claims]
+        return self.filter.reservations(pod_row) if self.known.uses(pod_row) else ()
 
     def reserve(self, write: PreBindWrite) -> None:
         """Keep the devices of a write from other pods."""
@@ -231,34 +230,33 @@ class DevicesPlugin(Plugin):
             return write
         if known is None and write.created is None:
             return None
-        unneeded = self.known.unneeded(write, pods)
-        return None if unneeded is None else _write_of(unneeded)
+        return self.known.unneeded(write, pods)
 
     def stranded(self, pod_rows: Collection[int]) -> Sequence[PreBindWrite]:
         """Return the claims with devices that only these pods use, none of which has a node."""
-        return [_write_of(claim) for claim in self.known.stranded(pod_rows)]
+        return self.known.stranded(pod_rows)
 
     def extended_pods(self) -> Rows:
         """Return the pods (rows) that request a resource which a class provides."""
         return self._snapshot.pods_of(self._extended_shapes)
 
+    def _providers(self) -> dict[str, str | None]:
+        """Return the name of the class that provides each extended resource."""
+        return {resource: provider.metadata.name for resource, provider in self.known.resources.items()}
+
     def _apply_class(self, device_class: DeviceClass, *, gone: bool) -> None:
         """Follow a class, which may provide other extended resources than before."""
-        snapshot, before = self._snapshot, self.known.resources
+        snapshot, before = self._snapshot, self._providers()
         self.known.apply_class(device_class, gone=gone)
-        after = self.known.resources
-        changed = {name for name in before.keys() | after.keys() if before.get(name) is not after.get(name)}
+        after = self._providers()
+        changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
         snapshot.back_only(after.keys())
         shapes = snapshot.shapes.items()
         ids = [id_ for id_, shape in shapes if any(name in changed for name, _ in shape.requests)]
         snapshot.reshape(snapshot.pods_of(ids).tolist())
 
 
-def _write_of(claim: ReservedClaim | StaleClaim) -> ClaimReservation | StaleDeletion:
-    return ClaimReservation(*claim) if isinstance(claim, ReservedClaim) else StaleDeletion(*claim)
-
-
-def _with_claim_status(pod: Schedulable, reserved: ReservedClaim) -> Schedulable:
+def _with_claim_status(pod: Schedulable, reserved: ClaimReservation) -> Schedulable:
     """Return a pod whose status names the claim that is created for its extended resources."""
     created = reserved.created
     assert created is not None, "the caller checked it"

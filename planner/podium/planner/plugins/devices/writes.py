@@ -14,6 +14,7 @@ Source: bindClaim and deleteClaim of the plugin DynamicResources of kube-schedul
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -29,8 +30,10 @@ from podium.api.devices import (
     AllocatedConfiguration,
     Allocation,
     ClaimConfiguration,
+    ClaimConsumer,
     DeviceClaimSpec,
     ResourceClaim,
+    ResourceClaimStatus,
 )
 from podium.api.reads import Kind
 from podium.cluster.reader import ClusterReader, Name
@@ -48,12 +51,14 @@ from podium.planner.liveplugin import (
     Step,
 )
 from podium.planner.plugins.devices.claims import (
+    AssumedClaim,
     ExtendedClaim,
-    ReservedClaim,
-    StaleClaim,
+    allocation_of,
     failed_device,
     is_allocated,
     is_prepared,
+    memory_key,
+    owner_of,
     same_devices,
 )
 from podium.planner.plugins.devices.transforms import named_requests
@@ -61,10 +66,66 @@ from podium.planner.plugins.devices.transforms import named_requests
 _SPEC = jsontext.Decoder(DeviceClaimSpec)
 
 
-class ClaimReservation(ReservedClaim, PreBindWrite):
-    """A write of the devices and the consumers of a claim, which is done once the devices are prepared."""
+@dataclass(frozen=True)
+class ClaimReservation(PreBindWrite):
+    """The consumers that are to be written to a claim, with its allocation unless it has one already.
+
+    A claim for extended resources is `created` first. It has no UID in the plan, but an owner. The write is
+    done once the devices are prepared.
+    """
 
     NOUN = "claim"
+
+    claim: Name
+    uid: str
+    allocation: Allocation | None
+    consumers: tuple[ClaimConsumer, ...]
+    created: ExtendedClaim | None = None
+
+    @property
+    def assumed(self) -> AssumedClaim | None:
+        """The allocation that the API server does not have yet, None for none."""
+        if self.allocation is None:
+            return None
+        if self.created is None:
+            return AssumedClaim(self.claim, self.uid, self.allocation)
+        owner = self.consumers[0]
+        key = memory_key(self.claim[0], owner.name, owner.uid)
+        return AssumedClaim(key, "", self.allocation, stored=self.claim)
+
+    def concerns(self, claim: ResourceClaim) -> bool:
+        """Return whether a claim of this name is the planned one."""
+        if self.created is None:
+            return (claim.metadata.uid or "") == self.uid
+        return owner_of(claim) == (self.consumers[0].name, self.consumers[0].uid)
+
+    def is_written(self, claim: ResourceClaim) -> bool:
+        """Return whether a claim has these devices, or any if none are planned, and all the consumers."""
+        stored = allocation_of(claim)
+        same = stored is not None and (self.allocation is None or same_devices(stored, self.allocation))
+        return same and not self.missing(claim)
+
+    def written_to(self, claim: ResourceClaim) -> ResourceClaim:
+        """Return a claim with these devices and consumers."""
+        status = claim.status or ResourceClaimStatus()
+        consumers = [*(status.reservedFor or ()), *self.missing(claim)]
+        allocation = self.allocation or status.allocation
+        status = msgspec.structs.replace(status, allocation=allocation, reservedFor=consumers)
+        return msgspec.structs.replace(claim, status=status)
+
+    def is_reserved(self, claim: ResourceClaim) -> bool:
+        """Return whether a claim has these devices, or any of these consumers."""
+        stored = allocation_of(claim)
+        same = stored is not None and self.allocation is not None and same_devices(stored, self.allocation)
+        return same or len(self.missing(claim)) < len(self.consumers)
+
+    def missing(self, claim: ResourceClaim) -> list[ClaimConsumer]:
+        """Return those of the consumers that a claim does not have."""
+        known = {
+            consumer.uid
+            for consumer in (claim.status.reservedFor if claim.status is not None else None) or ()
+        }
+        return [consumer for consumer in self.consumers if consumer.uid not in known]
 
     @property
     def awaited(self) -> ObjectKey:
@@ -95,7 +156,7 @@ class ClaimReservation(ReservedClaim, PreBindWrite):
     def merged(self, other: "ClaimReservation") -> "ClaimReservation":
         """Return one write for the consumers of both."""
         consumers = dict.fromkeys((*self.consumers, *other.consumers))
-        return other._replace(consumers=tuple(consumers))
+        return replace(other, consumers=tuple(consumers))
 
     def steps(self, now: datetime) -> Sequence[Step]:
         """Return the creation, the finalizer, the devices with the consumers, and the name in the status."""
@@ -121,7 +182,7 @@ class ClaimReservation(ReservedClaim, PreBindWrite):
         """Return whether a claim of an earlier attempt has the planned requests, and no other devices."""
         if not self.concerns(claim):
             raise ChangedError(f"resource claim {'/'.join(self.claim)} belongs to another object")
-        stored = claim.status.allocation if claim.status is not None else None
+        stored = allocation_of(claim)
         same = stored is None or (self.allocation is not None and same_devices(stored, self.allocation))
         specs = claim.spec, made.claim.spec
         if stored is not None:
@@ -195,15 +256,23 @@ class ClaimReservation(ReservedClaim, PreBindWrite):
             raise GoneError(f"resource claim {name} (UID {self.uid}) is gone or terminating")
         if self.allocation is None and not is_allocated(claim):
             raise ChangedError(f"resource claim {name} was deallocated")
-        stored = claim.status.allocation if claim.status is not None else None
+        stored = allocation_of(claim)
         if self.allocation is not None and stored is not None and not same_devices(stored, self.allocation):
             raise ChangedError(f"resource claim {name} was allocated with other devices")
 
 
-class StaleDeletion(StaleClaim, PreBindWrite):
+@dataclass(frozen=True)
+class StaleDeletion(PreBindWrite):
     """A deletion of a claim for extended resources that an earlier attempt left."""
 
     NOUN = "claim"
+
+    claim: Name
+    uid: str
+
+    def concerns(self, claim: ResourceClaim) -> bool:
+        """Return whether a claim of this name is the one to be deleted."""
+        return (claim.metadata.uid or "") == self.uid
 
     @property
     def awaited(self) -> ObjectKey:
