@@ -104,9 +104,9 @@ def missing_plugin(name: str) -> str:
 
 def load_plugin(name: str) -> NodePlugin:
     """Import a plugin and return a new instance. Raises PodiumUsageError, in one line."""
-    if problem := missing_plugin(name):
-        raise PodiumUsageError(f"{problem}.")
-    entry = installed_plugins()[name]
+    entry = installed_plugins().get(name)
+    if entry is None:
+        raise PodiumUsageError(f"{missing_plugin(name)}.")
     try:
         plugin = entry.load()()
     except Exception as error:  # any code may run at its import

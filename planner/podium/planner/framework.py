@@ -165,7 +165,7 @@ class Effect(IntEnum):
 class Plugin(LivePlugin, ABC):
     """One capability on one snapshot."""
 
-    # What a planner without it does not judge (see `shapes.unjudged`).
+    # The needs that a planner without it does not judge (see `shapes.unjudged`).
     JUDGES: ClassVar[str] = ""
     # Whether its filters come after those for the terms of other pods.
     LATE: ClassVar[bool] = False

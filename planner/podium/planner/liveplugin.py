@@ -51,7 +51,7 @@ class ObjectKey(NamedTuple):
 
 
 class Wakeup(NamedTuple):
-    """What the change of an object may help, beside the pods whose need it changes.
+    """The pods that a change of an object may help, beside those whose need it changes.
 
     `restricted` says that it may help every pod whose nodes a plugin restricts, and `gated` that every entry
     that is held back is looked at. `nodes` (rows) may suit more pods than before, and `attaching` may attach
@@ -120,9 +120,9 @@ Step = MergePatch | Creation | Deletion | PodStatusPatch
 
 
 class PreBindWrite(ABC):
-    """What has to be stored before pods are bound; equal values are one write."""
+    """A write that must be stored before pods are bound; equal values are one write."""
 
-    # What the object is called in the status of a pod.
+    # The word for the object in the status of a pod.
     NOUN: ClassVar[str] = "object"
 
     @property

@@ -120,7 +120,7 @@ class PodNeed(msgspec.Struct, frozen=True, cache_hash=True):
 
     @property
     def used_alone(self) -> tuple[Hashable, ...]:
-        """What the pod would use alone, in the cluster or on its node."""
+        """The things that the pod would use alone, in the cluster or on its node."""
         return ()
 
     def excludes(self, other: "PodNeed", *, on_node: bool) -> bool:  # noqa: ARG002 - nothing is used alone
@@ -164,7 +164,7 @@ class UnjudgedNeeds:
         return bool(self._asks(pod))
 
 
-# What a planner without a plugin does not judge, and the pods that need it.
+# The needs that a plugin judges, by name, and the test for a pod that has one.
 _NEEDS: Mapping[str, Callable[[Schedulable], object]] = {
     "volume claims": claims_of_pod,
     "resource claims": lambda pod: pod.spec.resourceClaims,

@@ -210,7 +210,7 @@ def _rooms(engine: Engine, units: Units, lead: int, minimal: int, now: int) -> I
     owners = np.repeat(potential, units.size[potential])
     for node in sorted(set(units.node[own].tolist()), key=snapshot.node_name):
         ordered = units.ordered(np.unique(owners[units.node[rows] == node]), now)
-        # What a plugin provides is no amount of the node.
+        # An amount that a plugin provides is not the node's.
         given = _sum(units, own[units.node[own] == node])
         frees = {name: amount for name, amount in given.items() if not snapshot.is_backed(name, node)}
         certain, possible = _units_preempted_first(engine, units, lead, ordered)

@@ -59,7 +59,7 @@ class Scene:
         return f"{refusals.sentence} {refusals.remark}".rstrip()
 
 
-# What it sees and decides.
+# The values that it sees, and its decisions.
 
 
 def test_a_plugin_sees_plain_values_and_the_labels_that_it_names() -> None:
@@ -184,7 +184,7 @@ def test_reasons_that_are_cut_to_one_text_count_together() -> None:
     assert (reason[1], len(reason[0].encode())) == (3, 256)
 
 
-# What failures decide.
+# Failures.
 
 
 def _fails(*_arguments: Any) -> Any:

@@ -7,7 +7,7 @@ order, and less is better:
 2. The highest priority among the victims (the KEP's N). A priority is a promise about order.
 3. For each priority from the highest: the work that is lost, then the pods, then their units. Work is counted
    in accelerator-seconds since the start, or since the checkpoint that the workload declares (`CHECKPOINT`).
-   What a claim holds counts as accelerators do, and once for all victims that share the claim: for the
+   The amount that a claim holds counts as accelerators do, once for all victims that share the claim: for the
    highest priority among them, and then for the longest time. Accelerators are scarce, and simulated weeks
    lose the least work with this order. Pods count before units, as in kube-scheduler's own choice of a node.
 4. The start of the victims of the highest priority. A later start is less harm.

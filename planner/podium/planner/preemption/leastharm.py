@@ -352,7 +352,7 @@ def _placed_without(dry_run: DryRun, domain: Domain, gone: Rows) -> dict[int, in
 
 # Searches for the units whose eviction does the least harm for a preemptor for which filters search.
 #
-# Room is a sum over units. What claims hold is not: a claim is free once all of its holders are gone, and
+# Room is a sum over units. Claims are not: a claim is free once all of its holders are gone, and
 # selectors, constraints and counters decide what suits the preemptor together. So each set of victims is
 # checked by a placement. That takes as long as hundreds of sums. A first plan is made without a search
 # (`leastharm`), and the search exchanges its victims for units that would do less harm. Their number is

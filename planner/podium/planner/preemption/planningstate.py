@@ -275,7 +275,7 @@ class PlanningState:
             # A plugin that had failed is asked again.
             self._cache.clear()
         changed, self.snapshot.changed_pods = self.snapshot.changed_pods, set()
-        # What they hold may have changed too.
+        # The claims that they hold may have changed too.
         self._touch(changed)
         groups, self._changed_groups = self._changed_groups, set()
         below = {key_of(leaf) for key in groups for leaf in leaves(self.view, key)}

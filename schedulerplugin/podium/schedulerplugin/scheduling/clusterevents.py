@@ -91,7 +91,7 @@ class ClusterEvents:
         self.repelled = False
         # The nodes that may attach more than before, though no pod left.
         self.attaching: set[int] = set()
-        # What pods that are gone may have used alone.
+        # The things that pods which are gone may have used alone.
         self.released: set[Hashable] = set()
         # A change of an object by which a plugin restricts the nodes of pods.
         self.restricted = False

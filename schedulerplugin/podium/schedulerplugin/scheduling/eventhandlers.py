@@ -62,7 +62,7 @@ class Changes:
         # The groups of those pods, and the number of binds of each group.
         self._group_of_bind: dict[Name, GroupKey] = {}
         self._groups_in_flight = Counter[GroupKey]()
-        # What `catch_up` looks at: objects with users that changed, entries of groups that changed, groups
+        # For `catch_up`: objects with users that changed, entries of groups that changed, groups
         # whose last bind ended, and by root the nodes of pods that were bound.
         self._used: set[ObjectKey] = set()
         self._changed: set[GroupKey] = set()

@@ -138,7 +138,7 @@ class ProvisionedVolume(ClaimWrite):
 
     @property
     def gave_up(self) -> str:
-        """What the status of the pod says once the provisioner gave up."""
+        """The text for the status of the pod once the provisioner gave up."""
         return f"no volume was provisioned for claim {self.claim[1]} on node {self.node}"
 
     def is_stored(self, view: ClusterReader) -> bool:
