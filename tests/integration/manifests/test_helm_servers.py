@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.integration.webhooks.test_lifecycle_servers import registered
 from tests.support.manifests.charts import helm
 from tests.support.rights import Account
 from tests.support.servers import Server, exclusive
@@ -82,7 +83,7 @@ def test_a_release_is_installed_changed_taken_back_and_removed(server: Server, t
     secret = f"--cert-secret={OWN}"
     with by_service(server, tmp_path / "webhook", secret) as webhook:
         report_available(server, 1)
-        webhook.until(lambda: '"closed"' in webhook.log, "the registration is closed")
+        until(lambda: registered(server) == ["Fail"] * 2, "the registration is closed")
         registered = _webhooks(server)
         values = tmp_path / "values.yaml"
         values.write_text(json.dumps(_CHANGED), encoding="utf-8")
@@ -143,7 +144,7 @@ def test_helm_test_fails_without_a_webhook(server: Server, tmp_path: Path) -> No
     assert helm_test() == (1, "problem")
     with by_service(server, tmp_path / "webhook", f"--cert-secret={OWN}") as webhook:
         report_available(server, 1)
-        webhook.until(lambda: '"closed"' in webhook.log, "the registration is closed")
+        until(lambda: registered(server) == ["Fail"] * 2, "the registration is closed")
         convert_locally(server, webhook.url)
         assert helm_test() == (0, "ok")
     # Helm has removed the pod and its rights.
