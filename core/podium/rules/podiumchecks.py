@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kubecel.goquote import go_quote
+from podium.api import saving
 from podium.api.core import Pod, PodSpec, PriorityClass
 from podium.api.groups import GROUP_LABEL, DisruptionMode, PodGroup, Template, Workload
 from podium.api.membership import GroupKey
@@ -28,6 +29,7 @@ from podium.rules.podiumrules import (
     MEMBER_PRIORITY,
     NAME_LENGTH,
     NAME_LIMIT,
+    SAVE_DECLARATION,
     TEMPLATE_CLASS,
     TEMPLATE_PRIORITY,
     TEMPLATE_SYSTEM_CLASS,
@@ -139,6 +141,7 @@ def check(context: RuleContext, new: Document) -> list[FieldError]:
 
 def judge(context: RuleContext, new: Document, old: Document | None) -> None:
     """Check an object that the API server would store."""
+    _judge_saving(context, new, old)
     match context.ref.kind:
         case "Pod":
             if old is None:
@@ -191,6 +194,21 @@ def _judge_pod(context: RuleContext, new: Document) -> None:
             f"priority {ours} differs from that of PodGroup {go_quote(group.ref.name)}, which is {theirs}"
         )
         breach(context, MEMBER_PRIORITY, "spec.priority", message)
+
+
+def _judge_saving(context: RuleContext, new: Document, old: Document | None) -> None:
+    """Check what a pod or a group declares about its work, if that changes."""
+    kind = context.ref.kind
+    if kind not in ("Pod", "PodGroup") or (old is not None and _declared(new) == _declared(old)):
+        return
+    grace = new["spec"].get("terminationGracePeriodSeconds") if kind == "Pod" else saving.NOT_SAVED
+    for key, message in saving.problems(_declared(new), grace):
+        breach(context, SAVE_DECLARATION, f"metadata.annotations[{key}]", message)
+
+
+def _declared(document: Document) -> dict[str, str]:
+    annotations = document["metadata"].get("annotations") or {}
+    return {key: annotations[key] for key in saving.KEYS if key in annotations}
 
 
 def _judge_label(context: RuleContext, new: Document, old: Document) -> None:

@@ -100,6 +100,26 @@ CLASS_WITHOUT_VALUE = OwnRule(
     RuleLevel.OFF,
     (),
 )
+SAVE_DECLARATION = OwnRule(
+    RuleRemedy(
+        Rule(
+            id="save-declaration",
+            severity=Severity.ERROR,
+            title="A wrong annotation about saving work",
+            why="It is not read. An eviction then counts as the loss of all work since the start, and other "
+            "workloads are evicted.",
+            source="Podium",
+        ),
+        "Write the value as docs/saving.md says, or remove the annotation.",
+    ),
+    RuleLevel.DENY,
+    RuleLevel.DENY,
+    tuple(
+        WriteTarget(kind, operation, AdmissionPhase.VALIDATE)
+        for kind in ("Pod", "PodGroup")
+        for operation in (Operation.CREATE, Operation.UPDATE)
+    ),
+)
 RULES = tuple(
     own.cause.rule
     for own in (
@@ -108,6 +128,7 @@ RULES = tuple(
         LABEL_FIXED,
         NAME_LENGTH,
         CLASS_WITHOUT_VALUE,
+        SAVE_DECLARATION,
         gang.WITHOUT_OWNER,
     )
 )
@@ -246,6 +267,7 @@ OWN_RULES = (
     TEMPLATE_SYSTEM_CLASS,
     UNLIKE_TEMPLATE,
     TWO_GROUPS,
+    SAVE_DECLARATION,
     gang.WITHOUT_OWNER,
 )
 # For `podium admit` only: administrators write the few classes, so no webhook receives them.

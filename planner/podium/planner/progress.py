@@ -1,4 +1,4 @@
-"""The progress of a pod: when it started and last saved its work, and which of its versions decide nothing.
+"""The progress of a pod: when it started, and which of its versions decide nothing.
 
 Most changes of a pod only report its progress. The snapshot keeps such a version and changes no array.
 """
@@ -7,16 +7,11 @@ import msgspec
 
 from podium.api.claims import ExtendedResourceStatus
 from podium.api.core import EntryStatus
-from podium.api.groups import PODIUM_GROUP
 from podium.api.meta import ObjectMeta, instant
 from podium.api.podrequests import resized
+from podium.api.saving import NOT_SAVED, Declaration, declared
 from podium.api.schedulable import Schedulable
 
-# An annotation on a pod, or on its group: the time (RFC 3339) of the last checkpoint. A time after the start
-# only makes a victim cheaper, so a false one protects no workload.
-CHECKPOINT = f"{PODIUM_GROUP}/checkpointed-at"
-# The checkpoint time of an object without one, or with an unreadable one: before any start.
-NO_CHECKPOINT = -(2**63)
 # The start of a pod that has not started: later than any.
 NO_START = 2**63 - 1
 
@@ -30,15 +25,6 @@ def start_of(pod: Schedulable) -> tuple[int, str]:
         return NO_START, f"{started!r} is not a time such as 2026-01-31T12:00:00Z"
 
 
-def checkpoint(metadata: ObjectMeta) -> int:
-    """Return when a pod or a group says that it saved its work (seconds since 1970), or NO_CHECKPOINT."""
-    text = (metadata.annotations or {}).get(CHECKPOINT)
-    try:
-        return int(instant(text).timestamp()) if text else NO_CHECKPOINT
-    except msgspec.ValidationError:
-        return NO_CHECKPOINT
-
-
 def same_for_scheduling(was: Schedulable | None, pod: Schedulable) -> bool:
     """Return whether only the reported status of a pod changed, as in most changes.
 
@@ -50,7 +36,7 @@ def same_for_scheduling(was: Schedulable | None, pod: Schedulable) -> bool:
     return (
         (before.uid, before.deletionTimestamp) == (after.uid, after.deletionTimestamp)
         and before.labels == after.labels
-        and checkpoint(before) == checkpoint(after)
+        and _declared(before) == _declared(after)
         and _started(was) == _started(pod)
         and resized(was) == resized(pod)
         and created_claims(was) == created_claims(pod)
@@ -65,6 +51,11 @@ def created_claims(pod: Schedulable) -> list[EntryStatus] | None:
 
 def _extended_claim(pod: Schedulable) -> ExtendedResourceStatus | None:
     return pod.status.extendedResourceClaimStatus if pod.status is not None else None
+
+
+def _declared(metadata: ObjectMeta) -> Declaration:
+    """Return what a pod declares itself, whatever its grace period."""
+    return declared(metadata.annotations, None, NOT_SAVED)
 
 
 def _started(pod: Schedulable) -> str | None:

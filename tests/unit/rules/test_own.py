@@ -26,6 +26,7 @@ from tests.support.rules.scene import (
 
 from podium.api.groups import GROUP_LABEL
 from podium.api.priority import TOLERATION_PREFIXES
+from podium.api.saving import CHECKPOINT, CHECKPOINT_INTERVAL, RESTART_TIME, SAVES_ON_TERMINATION
 from podium.cluster.state import ClusterState
 from podium.rules import podiumrules
 from podium.rules.admission import Profile
@@ -418,6 +419,65 @@ def test_a_disruption_mode_where_the_kep_writes_it_is_told_where_it_belongs(*, n
     assert (found.rule, found.field) == ("unknown-field", "spec.schedulingPolicy.disruptionMode")
     assert "KEP-5710 has it here; the API has it beside schedulingPolicy." in found.message
     assert verdict.warnings == ['unknown field "spec.schedulingPolicy.disruptionMode"']
+
+
+LONGER = (
+    "61s is longer than the grace period of the pod (60s); raise spec.terminationGracePeriodSeconds, or save "
+    "faster"
+)
+DECLARATIONS: dict[str, tuple[str, str, str]] = {
+    "a time of a checkpoint": (CHECKPOINT, "2026-01-31T12:00:00Z", ""),
+    "a time without a zone": (
+        CHECKPOINT,
+        "2026-01-31 12:00",
+        "'2026-01-31 12:00' is no time such as 2026-01-31T12:00:00Z",
+    ),
+    "the grace period": (SAVES_ON_TERMINATION, "60s", ""),
+    "more than the grace period": (
+        SAVES_ON_TERMINATION,
+        "61s",
+        LONGER,
+    ),
+    "a number": (
+        SAVES_ON_TERMINATION,
+        "30",
+        "'30' is no duration from 1s to 24h, such as 90s, 5m or 1h30m",
+    ),
+    "a week": (CHECKPOINT_INTERVAL, "168h", ""),
+    "more than a week": (
+        CHECKPOINT_INTERVAL,
+        "169h",
+        "'169h' is no duration from 1s to 168h, such as 90s, 5m or 1h30m",
+    ),
+    "no time at all": (RESTART_TIME, "0s", "'0s' is no duration from 1s to 24h, such as 90s, 5m or 1h30m"),
+    "another annotation": ("example.com/restart-time", "soon", ""),
+}
+
+
+class TestDeclarations:
+    """What a pod or a group says about its work is refused with what to write."""
+
+    @pytest.mark.parametrize(("key", "text", "message"), DECLARATIONS.values(), ids=list(DECLARATIONS))
+    def test_of_a_pod(self, key: str, text: str, message: str) -> None:
+        document = changed(pod(terminationGracePeriodSeconds=60), "metadata.annotations", {key: text})
+        verdict = create(document, by=PODIUM)
+        assert verdict.message.removeprefix('pods "p" is forbidden: ') == message
+        assert rules_of(verdict) == (["save-declaration"] if message else [])
+
+    @pytest.mark.parametrize("native", [True, False])
+    def test_of_a_group_whose_pods_have_the_grace_periods(self, *, native: bool) -> None:
+        document = group(GANG, native=native)
+        long, wrong = ({SAVES_ON_TERMINATION: text} for text in ("1h", "1 h"))
+        assert create(changed(document, "metadata.annotations", long), by=PODIUM).allowed
+        assert not create(changed(document, "metadata.annotations", wrong), by=PODIUM).allowed
+
+    def test_an_update_of_anything_else_is_allowed(self) -> None:
+        """The webhook may have been installed after the pod was created."""
+        wrong = changed(pod(), "metadata.annotations", {RESTART_TIME: "x"})
+        assert update(changed(wrong, "metadata.labels", {"a": "b"}), wrong, by=PODIUM).allowed
+        assert not update(
+            changed(wrong, "metadata.annotations", {RESTART_TIME: "y"}), wrong, by=PODIUM
+        ).allowed
 
 
 class TestClasses:

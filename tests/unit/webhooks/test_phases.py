@@ -26,6 +26,7 @@ from tests.support.webhooks.reviews import PODIUM, Answer, mutate, validate
 
 from podium.api.convert import KEPT
 from podium.api.groups import GROUP_LABEL
+from podium.api.saving import SAVES_ON_TERMINATION
 from podium.cluster.state import ClusterState
 from podium.rules import podiumrules
 from podium.rules.context import Operation, Profile
@@ -703,13 +704,19 @@ BREACHING_TEMPLATES = [
     template("b", priorityClassName="system-node-critical", priority=5),
 ]
 BREACHING_WORKLOAD = workload({"podGroupTemplates": BREACHING_TEMPLATES}, "v1alpha2", native=False)
-CONFLICTING = pod({GROUP_LABEL: "no"}, schedulingGroup={"podGroupName": "g"}, priorityClassName=GOLD)
+WRONG = {SAVES_ON_TERMINATION: "soon"}
+CONFLICTING = changed(
+    pod({GROUP_LABEL: "no"}, schedulingGroup={"podGroupName": "g"}, priorityClassName=GOLD),
+    "metadata.annotations",
+    WRONG,
+)
 # Objects that breach every rule that applies to them.
 BREACHES: list[tuple[str, Document, Document | None, str]] = [
     ("a pod", CONFLICTING, None, ""),
-    ("a label", pod({}), pod({GROUP_LABEL: "g"}), ""),
+    ("a label", changed(pod({}), "metadata.annotations", WRONG), pod({GROUP_LABEL: "g"}), ""),
     ("a label by the status", pod({}), pod({GROUP_LABEL: "g"}), "status"),
-    ("a group", ours(BREACHING_GROUP, name=LONG), None, ""),
+    ("a group", changed(ours(BREACHING_GROUP, name=LONG), "metadata.annotations", WRONG), None, ""),
+    ("a stored group", changed(ours(BASIC), "metadata.annotations", WRONG), ours(BASIC), ""),
     ("a Workload", changed(BREACHING_WORKLOAD, "metadata.name", LONG), None, ""),
 ]
 

@@ -117,7 +117,7 @@ def test_with_the_usual_levels() -> None:
     assert {name: sent(each) for name, each in validating.items()} == {
         GROUPS: {f"{how} {what}" for how in ("CREATE", "UPDATE") for what in (*ALL_GROUPS, "workloads")},
         PODS: {"CREATE pods", "UPDATE pods", "UPDATE pods/status"},
-        NATIVE: {"CREATE podgroups", "CREATE workloads"},
+        NATIVE: {"CREATE podgroups", "UPDATE podgroups", "CREATE workloads"},
     }
 
 

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
+from podium.api import saving
 from podium.api.core import PODIUM_SCHEDULER
 from podium.api.groups import GROUP_LABEL, RESERVED
 from podium.groups.autogroups import AUTO, AUTO_LABEL
@@ -44,6 +45,11 @@ INTOLERANT = (
 )
 # True for an update that adds, changes or removes the label.
 LABEL_CHANGES = f"{LABEL} != {LABEL_BEFORE}"
+# True for a write that adds or changes a declaration about saving work.
+SAVING_CHANGES = (
+    f"[{', '.join(quote(key) for key in saving.KEYS)}].exists(k, object.metadata.?annotations[?k].hasValue() "
+    "&& (oldObject == null || object.metadata.?annotations[?k] != oldObject.metadata.?annotations[?k]))"
+)
 
 
 def elements(spec: str, field: str) -> str:

@@ -369,6 +369,9 @@ def _conditions(policy: Policy, family: Family, phase: AdmissionPhase) -> list[d
         if created and updated:
             created = f'request.operation == "{Operation.CREATE}" ? {created} : {updated}'
         conditions.append(condition("a-rule-may-object", created or updated))
+    if family is Family.NATIVE:
+        changes = f'request.operation == "{Operation.CREATE}" || {cel.SAVING_CHANGES}'
+        conditions.append(condition("a-rule-may-object", changes))
     if family is Family.GANGS:
         conditions.append(condition("asks-for-a-gang", cel.ASKS))
     if family in (Family.GANGS, Family.PODS) and phase is not AdmissionPhase.VALIDATE:
@@ -382,6 +385,8 @@ def _concern(policy: Policy, rule: OwnRule, target: WriteTarget) -> str:
     """Return the CEL condition of the pods about which a rule may report something."""
     if rule is podiumrules.CLASS_ALLOWED:
         return f"!({cel.classes_allowed(policy.allow)})"
+    if rule is podiumrules.SAVE_DECLARATION:
+        return f"({cel.SAVING_CHANGES})"
     if target.operation is Operation.UPDATE:
         return f"({cel.LABEL_CHANGES})"
     return f"({cel.MEMBER})" if target.members else "true"

@@ -17,6 +17,7 @@ from podium import jsontext
 from podium.api.convert import KEPT
 from podium.api.findings import Finding
 from podium.api.groups import GROUP_LABEL
+from podium.api.saving import CHECKPOINT, CHECKPOINT_INTERVAL, RESTART_TIME, SAVES_ON_TERMINATION
 from podium.groups.autogroups import AUTO_LABEL, FORM_LABELS, TREE_LABEL
 from podium.rules.admission import Verdict
 from podium.rules.context import Operation, Request
@@ -75,6 +76,10 @@ class _Labels(msgspec.Struct, gc=False):
 
 class _Annotations(msgspec.Struct, gc=False):
     kept: str | UnsetType | None = msgspec.field(default=UNSET, name=KEPT)
+    saved: str | UnsetType | None = msgspec.field(default=UNSET, name=CHECKPOINT)
+    saves: str | UnsetType | None = msgspec.field(default=UNSET, name=SAVES_ON_TERMINATION)
+    interval: str | UnsetType | None = msgspec.field(default=UNSET, name=CHECKPOINT_INTERVAL)
+    restart: str | UnsetType | None = msgspec.field(default=UNSET, name=RESTART_TIME)
 
 
 class _RequestMetadata(msgspec.Struct, gc=False):
@@ -101,6 +106,7 @@ class _ReviewedPodSpec(msgspec.Struct, gc=False):
     priority: int | UnsetType | None = UNSET
     preemptionPolicy: str | UnsetType | None = UNSET
     schedulingGroup: _ReviewedSchedulingGroup | UnsetType | None = UNSET
+    terminationGracePeriodSeconds: int | UnsetType | None = UNSET
 
 
 class _Reviewed(msgspec.Struct, Generic[M, S], gc=False):

@@ -6,7 +6,8 @@ order, and less is better:
 1. The pods that are evicted beyond what PodDisruptionBudgets allow. Their owners asked for that limit.
 2. The highest priority among the victims (the KEP's N). A priority is a promise about order.
 3. For each priority from the highest: the work that is lost, then the pods, then their units. Work is counted
-   in accelerator-seconds since the start, or since the checkpoint that the workload declares (`CHECKPOINT`).
+   in accelerator-seconds since the start, or since a checkpoint. A workload that declares to save its work
+   loses the time that this takes; the time of a restart is added if it is declared (see `podium.api.saving`).
    The amount that a claim holds counts as accelerators do, once for all victims that share the claim: for the
    highest priority among them, and then for the longest time. Accelerators are scarce, and simulated weeks
    lose the least work with this order. Pods count before units, as in kube-scheduler's own choice of a node.
@@ -27,8 +28,8 @@ from podium.planner.preemption.outcome import HarmLevel, PlanHarm
 from podium.planner.preemption.units import Units
 from podium.planner.snapshot import Snapshot
 
-# The most accelerators and seconds that count for one pod. Sums over a cluster then fit 64 bits.
-_MOST_HELD, _MOST_SECONDS = 2**12, 2**31
+# The most accelerators that count for one pod. It loses 2**31 seconds, so sums over a cluster fit 64 bits.
+_MOST_HELD = 2**12
 # Bits of a weight, for each priority: work above pods above units.
 _WORK, _COUNT = 80, 32
 
@@ -115,7 +116,13 @@ def work_of_pods(units: Units, rows: Rows, now: int) -> Int64s:
 
 
 def _seconds_lost(units: Units, rows: Rows, now: int) -> Int64s:
-    seconds: Int64s = np.clip(now - units.work_since[rows], 0, _MOST_SECONDS)
+    """Return the seconds of work that each pod loses, and those until it works again."""
+    since, interval = units.work_since[rows], units.interval[rows]
+    worked = np.where(interval > 0, (now - since) % np.maximum(interval, 1), now - since)
+    # A pod that has not started loses nothing.
+    seconds: Int64s = np.where(
+        since > now, 0, np.minimum(worked, units.saves_within[rows]) + units.restart[rows]
+    )
     return seconds
 
 

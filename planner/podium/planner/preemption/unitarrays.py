@@ -27,6 +27,8 @@ class UnitArrays:
     - `size`: the number of running members.
     - `start`: the earliest start in seconds. NO_START (not started) counts as now.
     - `work_since`: the second since which work would be lost.
+    - `saves_within`, `interval`, `restart`: the seconds in which a pod saves its work, between two of its
+      checkpoints (0 for none), and until it works again (see `podium.api.saving`).
     - `held`: the number of accelerators in the claims of a pod, without those that pods may share.
     - `shares_claims`: whether a pod holds claims that pods may share.
     - `uid_order`: a number that orders units by UID.
@@ -48,6 +50,9 @@ class UnitArrays:
         self.size: Int32s = np.zeros(0, np.int32)
         self.start: Int64s = np.zeros(0, np.int64)
         self.work_since: Int64s = np.zeros(0, np.int64)
+        self.saves_within: Int32s = np.zeros(0, np.int32)
+        self.interval: Int32s = np.zeros(0, np.int32)
+        self.restart: Int32s = np.zeros(0, np.int32)
         self.held: Int32s = np.zeros(0, np.int32)
         self.shares_claims: Bools = np.zeros(0, np.bool_)
         self.uid_order: Int64s = np.zeros(0, np.int64)

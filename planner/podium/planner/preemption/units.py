@@ -25,6 +25,7 @@ from podium.api.core import PriorityClass
 from podium.api.groups import PODIUM_GROUP, CompositeGroup, DisruptionMode, PodGroup
 from podium.api.membership import GroupKey, key_of
 from podium.api.priority import resolve
+from podium.api.saving import declared
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Child, ClusterReader
 from podium.groups.trees import leaves, lineage, whole_group
@@ -41,7 +42,6 @@ from podium.planner.preemption.protection import (
     unknown_tree,
 )
 from podium.planner.preemption.unitarrays import NO_UNIT, UnitArrays
-from podium.planner.progress import NO_CHECKPOINT, checkpoint
 from podium.planner.semantics import Semantics, UnitRule
 from podium.planner.settings import Settings
 from podium.planner.snapshot import Snapshot
@@ -335,10 +335,13 @@ class Units(UnitArrays):
         self.rank[row] = rank
         self.size[row] = 1
         self.start[row] = snapshot.start.item(row)
-        saved = checkpoint(pod.metadata)
-        if group is not None and saved == NO_CHECKPOINT:
-            saved = checkpoint(group.metadata)
-        self.work_since[row] = max(snapshot.start.item(row), saved)
+        of_group = group.metadata.annotations if group is not None else None
+        work = declared(pod.metadata.annotations, of_group, pod.spec.terminationGracePeriodSeconds)
+        self.work_since[row] = max(self.start.item(row), work.saved)
+        self.saves_within[row] = work.saves_within
+        # The time of a checkpoint says more than the time between them.
+        self.interval[row] = 0 if work.saved > self.start.item(row) else work.interval
+        self.restart[row] = work.restart
         held = [holding for holder in snapshot.holders for holding in holder.held(row)]
         self.held[row] = sum(holding.amount for holding in held if not holding.shared)
         self.shares_claims[row] = any(holding.shared for holding in held)

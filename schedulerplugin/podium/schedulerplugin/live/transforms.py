@@ -13,6 +13,7 @@ from podium.api.core import MIRROR
 from podium.api.groups import CompositeGroup, PodGroup
 from podium.api.meta import Condition, ObjectMeta
 from podium.api.podkinds.kind import PodOwner
+from podium.api.saving import KEYS as SAVING
 from podium.api.schedulable import Schedulable, SchedulableNode, SchedulableSpec, SchedulableStatus
 from podium.cluster.state import Readable
 from podium.groups.topology import (
@@ -25,7 +26,6 @@ from podium.groups.topology import (
 from podium.planner.plugins import PLUGINS
 from podium.planner.preemption.grouptarget import PREEMPT_FOR_ALL
 from podium.planner.preemption.units import PREEMPTION_CLASS, SHRINK
-from podium.planner.progress import CHECKPOINT
 from podium.planner.sharing import Sharing, read_annotations
 from podium.schedulerplugin.scheduling.evictionlimits import DELAY_ANNOTATION
 
@@ -33,7 +33,7 @@ from podium.schedulerplugin.scheduling.evictionlimits import DELAY_ANNOTATION
 _KINDS, _TEXTS = 2**12, 2**14
 # The annotations of a group that are read.
 _OF_GROUPS = (
-    CHECKPOINT,
+    *SAVING,
     DELAY_ANNOTATION,
     PREEMPT_FOR_ALL,
     PREEMPTION_CLASS,
@@ -78,7 +78,7 @@ def transform(obj: Readable) -> Readable:
 
 
 def _metadata(metadata: ObjectMeta) -> None:
-    metadata.annotations = read_annotations(metadata, (CHECKPOINT, MIRROR))
+    metadata.annotations = read_annotations(metadata, (*SAVING, MIRROR))
     metadata.generateName = None
     metadata.namespace = _shared_text(metadata.namespace)
     metadata.creationTimestamp = _shared_text(metadata.creationTimestamp)

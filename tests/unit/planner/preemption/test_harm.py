@@ -8,8 +8,8 @@ from tests.support.preemption.clusters import NOW, time_of
 from tests.support.preemption.scene import SECONDS, engine_of, gang, group, node, of, planned, pod, victims
 from tests.unit.planner.preemption.test_budgets import budget
 
+from podium.api.saving import CHECKPOINT, CHECKPOINT_INTERVAL, RESTART_TIME, SAVES_ON_TERMINATION
 from podium.planner.preemption.outcome import HarmLevel, Outcome, PlanHarm
-from podium.planner.progress import CHECKPOINT
 from podium.planner.semantics import Semantics
 from podium.schedulerplugin.scheduling.verdicts import eviction
 
@@ -73,11 +73,64 @@ def test_harm_of_a_plan(objects: list[Any], expected: PlanHarm, semantics: Seman
     )
 
 
-def test_work_counts_from_the_last_checkpoint() -> None:
-    saved = low("a", 8)
-    saved.metadata.annotations = {CHECKPOINT: time_of(SECONDS - 10)}
-    plan = planned(NODE, saved, high(8))
-    assert plan.harm == harm_of(0, 80, (1, 1, 1))
+@pytest.mark.parametrize(
+    ("own", "of_group", "seconds"),
+    [
+        ({CHECKPOINT: time_of(SECONDS - 10)}, {}, 10),
+        ({CHECKPOINT: time_of(SECONDS - 10), CHECKPOINT_INTERVAL: "3s"}, {}, 10),
+        ({CHECKPOINT: time_of(SECONDS - 900), CHECKPOINT_INTERVAL: "7m"}, {}, 180),
+        ({CHECKPOINT_INTERVAL: "7m"}, {}, 180),
+        ({SAVES_ON_TERMINATION: "20s"}, {}, 20),
+        ({SAVES_ON_TERMINATION: "20s", CHECKPOINT: time_of(SECONDS - 10)}, {}, 10),
+        ({SAVES_ON_TERMINATION: "31s"}, {}, 600),
+        ({SAVES_ON_TERMINATION: "soon"}, {}, 600),
+        ({RESTART_TIME: "2m"}, {}, 720),
+        ({SAVES_ON_TERMINATION: "20s", RESTART_TIME: "2m"}, {}, 140),
+        ({}, {SAVES_ON_TERMINATION: "20s", RESTART_TIME: "2m"}, 140),
+        ({SAVES_ON_TERMINATION: "10s"}, {SAVES_ON_TERMINATION: "20s", RESTART_TIME: "2m"}, 130),
+    ],
+    ids=[
+        "the last checkpoint",
+        "a checkpoint counts before the interval",
+        "a checkpoint of an earlier pod leaves the interval",
+        "the interval from the start",
+        "it saves its work",
+        "it saves its work, and did so a moment ago",
+        "it needs more than its grace period",
+        "no duration",
+        "a restart costs time",
+        "it saves its work, and restarts",
+        "its group says so",
+        "its own annotation counts before its group's",
+    ],
+)
+def test_work_that_is_lost_follows_from_the_declaration(
+    own: dict[str, str], of_group: dict[str, str], seconds: int
+) -> None:
+    running, team = low("a", 8, group="g"), group("g", 1, 1)
+    running.metadata.annotations, team.metadata.annotations = own, of_group
+    plan = planned(NODE, team, running, high(8))
+    assert plan.harm == harm_of(0, 8 * seconds, (1, 1, 1))
+
+
+def test_a_longer_grace_period_leaves_more_time_to_save() -> None:
+    running = low("a", 8, terminationGracePeriodSeconds=120)
+    running.metadata.annotations = {SAVES_ON_TERMINATION: "2m"}
+    assert planned(NODE, running, high(8)).harm == harm_of(0, 960, (1, 1, 1))
+
+
+def test_a_pod_that_has_not_started_has_no_restart() -> None:
+    waiting = low("a", 8, ago=-60)
+    waiting.metadata.annotations = {RESTART_TIME: "2m"}
+    assert planned(NODE, waiting, high(8)).harm == harm_of(0, 0, (1, 1, 1))
+
+
+def test_the_workload_that_saves_its_work_is_evicted() -> None:
+    """It began long before the other one, which loses ten minutes."""
+    saving, other = low("saving", 8, ago=90_000), low("other", 8, where="n2")
+    saving.metadata.annotations = {SAVES_ON_TERMINATION: "20s"}
+    plan = planned(NODE, node("n2", room={GPU: 8}), saving, other, high(8))
+    assert victims(plan) == ["saving"]
 
 
 @pytest.mark.parametrize("semantics", Semantics)

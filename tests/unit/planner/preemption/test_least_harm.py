@@ -8,10 +8,10 @@ from tests.support.preemption.clusters import SECONDS, time_of
 from tests.support.preemption.scene import HOST, group, node, of, placed, planned, unit, victims
 from tests.unit.planner.preemption.test_budgets import budget
 
+from podium.api.saving import CHECKPOINT
 from podium.planner.preemption.capacity import MOST_KINDS
 from podium.planner.preemption.outcome import Outcome
 from podium.planner.preemption.units import SHRINK
-from podium.planner.progress import CHECKPOINT
 from podium.planner.semantics import Semantics
 from podium.planner.settings import Budgets
 

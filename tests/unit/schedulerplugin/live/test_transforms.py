@@ -16,12 +16,12 @@ from podium.api.claims import claim_names
 from podium.api.core import MIRROR
 from podium.api.meta import Condition
 from podium.api.reads import PODIUM_COMPOSITE
+from podium.api.saving import CHECKPOINT, NO_CHECKPOINT, declared
 from podium.api.schedulable import SCHEDULING_READS, Schedulable
 from podium.api.storage import BETA_CLASS, BIND_COMPLETED, MIGRATED_PLUGINS, SELECTED_NODE, VolumeAttachment
 from podium.planner.preemption.inflight import is_leaving, stored_nomination
 from podium.planner.preemption.protection import scheduled_at
 from podium.planner.preemption.units import SHRINK
-from podium.planner.progress import CHECKPOINT, NO_CHECKPOINT, checkpoint
 from podium.planner.shapes import fingerprint, shape_of
 from podium.planner.sharing import LONGEST
 from podium.schedulerplugin.live import transforms
@@ -171,7 +171,7 @@ def test_of_annotations_only_the_start_of_those_that_are_read_is_kept() -> None:
     of_group = transform(grouped).metadata.annotations or {}
     assert (set(metadata.annotations or ()), set(of_group)) == ({CHECKPOINT, MIRROR}, {SHRINK, CHECKPOINT})
     assert max(map(len, [*(metadata.annotations or {}).values(), *of_group.values()])) == 1_024
-    assert (checkpoint(metadata), of_group[SHRINK]) == (NO_CHECKPOINT, "true")
+    assert (declared(metadata.annotations, None, None).saved, of_group[SHRINK]) == (NO_CHECKPOINT, "true")
 
 
 def test_very_long_parts_are_not_shared() -> None:

@@ -1,0 +1,106 @@
+"""What a workload declares about its work: that it saves it when it is evicted, and how often it does anyway.
+
+The declaration is in annotations of a pod, or of its group for all members. A pod's own annotation counts
+before its group's. Owners such as a Job give their pods the annotations of the pod template. Nobody can gain
+by a false declaration: it only makes the workload a cheaper victim.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from podium.api import durations
+from podium.api.groups import PODIUM_GROUP
+from podium.api.meta import instant
+
+# An annotation on a pod, or on its group: the time (RFC 3339) of the last checkpoint. A time after the start
+# only makes a victim cheaper, so a false one protects no workload.
+CHECKPOINT: Final = f"{PODIUM_GROUP}/checkpointed-at"
+# An annotation on a pod, or on its group: the time (`30s`) in which it saves its work after SIGTERM, at most
+# its grace period. An eviction then costs this time, not the time since the start.
+SAVES_ON_TERMINATION: Final = f"{PODIUM_GROUP}/saves-on-termination"
+# An annotation on a pod, or on its group: the time (`10m`) between two checkpoints from the start on, for a
+# workload that does not report them. An eviction then costs the time since the last one.
+CHECKPOINT_INTERVAL: Final = f"{PODIUM_GROUP}/checkpoint-interval"
+# An annotation on a pod, or on its group: the time (`5m`) from the start of a pod until it works again. Each
+# eviction costs it too.
+RESTART_TIME: Final = f"{PODIUM_GROUP}/restart-time"
+KEYS: Final = (CHECKPOINT, SAVES_ON_TERMINATION, CHECKPOINT_INTERVAL, RESTART_TIME)
+
+# The checkpoint time of a workload without one, or with an unreadable one: before any start.
+NO_CHECKPOINT: Final = -(2**63)
+# The seconds of a workload that does not save its work: longer than any runs, and the most for 32 bits.
+NOT_SAVED: Final = 2**31 - 1
+# The grace period of a pod that names none, in seconds.
+DEFAULT_GRACE: Final = 30
+# The longest duration of each key in seconds; a saving has the grace period as a further limit.
+_LONGEST: Final[Mapping[str, int]] = {
+    SAVES_ON_TERMINATION: 24 * 3600,
+    CHECKPOINT_INTERVAL: 7 * 24 * 3600,
+    RESTART_TIME: 24 * 3600,
+}
+
+
+class Declaration(NamedTuple):
+    """What a pod declares, in seconds: `saved` since 1970 or NO_CHECKPOINT, `interval` 0 for none."""
+
+    saved: int = NO_CHECKPOINT
+    saves_within: int = NOT_SAVED
+    interval: int = 0
+    restart: int = 0
+
+
+_NONE = Declaration()
+
+
+def declared(
+    own: Mapping[str, str] | None, of_group: Mapping[str, str] | None, grace: int | None
+) -> Declaration:
+    """Return the declaration in the annotations of a pod and of its group; what is wrong is not declared.
+
+    `grace` is the grace period of the pod in seconds, None for the default.
+    """
+    if not own and not of_group:
+        return _NONE
+    given = {**(of_group or {}), **(own or {})}
+    saves_within = _seconds(given, SAVES_ON_TERMINATION)
+    if saves_within is None or saves_within > (DEFAULT_GRACE if grace is None else grace):
+        saves_within = NOT_SAVED
+    interval, restart = _seconds(given, CHECKPOINT_INTERVAL), _seconds(given, RESTART_TIME)
+    return Declaration(_checkpoint(given), saves_within, interval or 0, restart or 0)
+
+
+def problems(annotations: Mapping[str, str], grace: int | None) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong in a declaration: the annotation, and the reason with what to write.
+
+    `grace` is as in `declared`; a group has NOT_SAVED, because its pods have a grace period each.
+    """
+    if CHECKPOINT in annotations and _checkpoint(annotations) == NO_CHECKPOINT:
+        yield CHECKPOINT, f"{annotations[CHECKPOINT][:40]!r} is no time such as 2026-01-31T12:00:00Z"
+    for key, longest in _LONGEST.items():
+        if key in annotations and _seconds(annotations, key) is None:
+            bounds = f"from 1s to {longest // 3600}h, such as 90s, 5m or 1h30m"
+            yield key, f"{annotations[key][:40]!r} is no duration {bounds}"
+    limit, saves_within = (
+        DEFAULT_GRACE if grace is None else grace,
+        _seconds(annotations, SAVES_ON_TERMINATION),
+    )
+    if saves_within is not None and saves_within > limit:
+        longer = f"{annotations[SAVES_ON_TERMINATION]} is longer than the grace period of the pod ({limit}s)"
+        yield SAVES_ON_TERMINATION, f"{longer}; raise spec.terminationGracePeriodSeconds, or save faster"
+
+
+def _seconds(annotations: Mapping[str, str], key: str) -> int | None:
+    """Return a duration in seconds, rounded up; None if it is absent, unreadable or out of bounds."""
+    length = durations.seconds(annotations.get(key, ""))
+    return math.ceil(length) if length is not None and 1 <= length <= _LONGEST[key] else None
+
+
+def _checkpoint(annotations: Mapping[str, str]) -> int:
+    text = annotations.get(CHECKPOINT)
+    try:
+        return int(instant(text).timestamp()) if text else NO_CHECKPOINT
+    except msgspec.ValidationError:
+        return NO_CHECKPOINT

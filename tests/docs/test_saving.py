@@ -1,0 +1,57 @@
+"""The loops of docs/saving.md save their work and go on from there, and its manifests are admitted."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.support.docs.pages import ROOT
+from tests.support.rules.scene import create, profile
+
+_EXAMPLES = ROOT / "examples" / "saving"
+# Stand-ins for the libraries, of which one wheel has 800 MB.
+_LIBRARIES = ROOT / "tests" / "support" / "trainers"
+_PAGE = (ROOT / "docs" / "saving.md").read_text("utf-8")
+
+
+def _start(example: str, folder: Path, **settings: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, str(_EXAMPLES / example)],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(_LIBRARIES), **settings},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("example", ["train_pytorch.py", "train_mpi.py"])
+def test_a_loop_saves_on_sigterm_and_goes_on_from_there(example: str, tmp_path: Path) -> None:
+    saved = 0
+    for _ in range(2):
+        with _start(example, tmp_path) as running:
+            assert running.stdout is not None
+            assert running.stdout.readline() == f"begins at step {saved}\n"
+            running.terminate()
+            (after,) = re.findall(r"^saved step (\d+)$", running.stdout.read(), re.MULTILINE)
+        assert running.returncode == 0
+        assert int(after) > saved
+        saved = int(after)
+
+
+def test_ray_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
+    for begin in (0, 3):
+        with _start("train_ray.py", tmp_path, INTERVAL_SECONDS="0", STEPS=str(begin + 3)) as running:
+            output, _ = running.communicate()
+        assert (running.returncode, output) == (0, f"begins at step {begin}\n")
+
+
+def test_the_page_names_each_loop_and_its_manifests_are_admitted() -> None:
+    for example in _EXAMPLES.iterdir():
+        assert example.name in _PAGE
+    manifests = re.findall(r"^```yaml\n(.*?)^```", _PAGE, re.MULTILINE | re.DOTALL)
+    assert manifests
+    for manifest in manifests:
+        assert create(yaml.safe_load(manifest), by=profile(rules="podium")).allowed

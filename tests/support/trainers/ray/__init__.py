@@ -1,0 +1,1 @@
+"""As much of Ray as the example reads."""
