@@ -13,6 +13,7 @@ from tests.support.webhooks.recorder import Answer, Recorder, recording, send
 from tools.devcluster.controlplane.releases import RELEASES
 
 from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, PODIUM_GROUP
+from podium.api.saving import SAVES_ON_TERMINATION
 from podium.crds import definitions
 from podium.rules.policy import Allowance, Policy, RuleLevel
 from podium.webhooks.registration import Endpoint, Options, configurations
@@ -28,6 +29,7 @@ APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 POD = {"containers": [{"name": "c", "image": "i"}]}
 GANG = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+SAVING = {SAVES_ON_TERMINATION: "30s"}
 BOTH = ["mutate CREATE v1 pods", "validate CREATE v1 pods"]
 
 
@@ -148,6 +150,7 @@ CREATED: dict[str, tuple[str, dict[str, Any], dict[str, Any], list[str]]] = {
         BOTH[1:],
     ),
     "other annotations": ("default", {"labels": {GROUP_LABEL: "g"}, "annotations": {"a": "b"}}, {}, BOTH),
+    "it saves its work": ("default", {"annotations": SAVING}, {}, BOTH[1:]),
     "a class where all are allowed": ("default", {}, {"priorityClassName": "high"}, []),
     "a class that is allowed": ("team-a", {}, {"priorityClassName": "low"}, []),
     "a class that is not allowed": ("team-a", {}, {"priorityClassName": "high"}, BOTH[1:]),
@@ -188,6 +191,7 @@ UPDATED: dict[str, tuple[dict[str, Any] | None, dict[str, Any], bool]] = {
     # labels before (of a member, if None), the patch, whether it is sent
     "another label comes": (None, {"metadata": {"labels": {"app": "a"}}}, False),
     "an annotation comes": (None, {"metadata": {"annotations": {"a": "b"}}}, False),
+    "a declaration comes": (None, {"metadata": {"annotations": SAVING}}, True),
     "the label is changed": (None, {"metadata": {"labels": {GROUP_LABEL: "other"}}}, True),
     "the label is emptied": (None, {"metadata": {"labels": {GROUP_LABEL: ""}}}, True),
     "the label is removed": (None, {"metadata": {"labels": {GROUP_LABEL: None}}}, True),
@@ -260,7 +264,7 @@ TIME = "2026-11-21T00:00:00Z"
 
 @pytest.mark.parametrize("plural", ("podgroups", "workloads"))
 def test_the_webhook_gets_native_kinds(scene: Scene, plural: str) -> None:
-    """Creates in every served version are sent, but not from the system's namespace."""
+    """Creates and new declarations in every version are sent, but not from the system's namespace."""
     for served in scene.server.release.workload_versions:
         version = served.rpartition("/")[2]
         api_version, name = f"{NATIVE_GROUP}/{version}", f"{plural}-{version}"
@@ -268,6 +272,10 @@ def test_the_webhook_gets_native_kinds(scene: Scene, plural: str) -> None:
         scene.ask("POST", where, document(api_version, plural, name))
         assert scene.recorder.take(name) == [f"validate CREATE {version} {plural}"]
         scene.ask("PATCH", f"{where}/{name}", {"metadata": {"labels": {"a": "b"}}}, MERGE)
+        assert scene.recorder.take(name) == []
+        scene.ask("PATCH", f"{where}/{name}", {"metadata": {"annotations": SAVING}}, MERGE)
+        judged = [f"validate UPDATE {version} {plural}"] if plural == "podgroups" else []
+        assert scene.recorder.take(name) == judged
         scene.ask("DELETE", f"{where}/{name}")
         scene.ask("POST", groups(api_version, plural, "kube-system"), document(api_version, plural, name))
         assert scene.recorder.take(name) == []
