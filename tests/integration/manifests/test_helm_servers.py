@@ -84,7 +84,7 @@ def test_a_release_is_installed_changed_taken_back_and_removed(server: Server, t
     with by_service(server, tmp_path / "webhook", secret) as webhook:
         report_available(server, 1)
         until(lambda: registered(server) == ["Fail"] * 2, "the registration is closed")
-        registered = _webhooks(server)
+        closed = _webhooks(server)
         values = tmp_path / "values.yaml"
         values.write_text(json.dumps(_CHANGED), encoding="utf-8")
         helm(server, tmp_path, "upgrade", "podium", str(CHART), f"--values={values}")
@@ -92,7 +92,7 @@ def test_a_release_is_installed_changed_taken_back_and_removed(server: Server, t
         assert _get(server, "deployment", "podium-scheduler", *in_namespace)["spec"]["replicas"] == 2
         helm(server, tmp_path, "rollback", "podium", "1")
         assert replicas() == 2
-        assert _webhooks(server) == registered
+        assert _webhooks(server) == closed
         assert _get(server, "secret", "podium-webhook", *in_namespace)["data"]
         deployments = _get(server, "deployments", *in_namespace)["items"]
         assert {each["metadata"]["name"] for each in deployments} == {"podium-webhook", "podium-controller"}
