@@ -87,6 +87,8 @@ class SchedulerModel(Strict):
     "Weights of cpu and memory in that score, and of accelerators in packing: docs/scheduler-explained.md."
     preemptionPriority: pydantic.StrictBool = False
     "Whether the annotation scheduling.podium.dev/preemption-priority-class is used."
+    podStartSeconds: Annotated[pydantic.StrictInt, pydantic.Field(ge=0, le=86_400)] = 0
+    "Time from a start until a pod works, a part of the price of its eviction: docs/saving.md."
     plugins: list[Annotated[str, pydantic.Field(min_length=1)]] = pydantic.Field(default=[])
     "Names of the installed plugins that are used: docs/plugins.md."
     recordsNamespace: Annotated[str, pydantic.AfterValidator(_namespace)] | None = None
@@ -111,6 +113,7 @@ class SchedulerModel(Strict):
                 preemption_priority=self.preemptionPriority,
                 reserved=self.reservedNodes or "",
                 plugins=tuple(dict.fromkeys(self.plugins)),
+                pod_start_seconds=self.podStartSeconds,
             ),
             scheduler_name=self.schedulerName,
             mode=self.preemption,

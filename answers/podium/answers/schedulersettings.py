@@ -98,6 +98,7 @@ def words(settings: "Settings") -> str:
         "reservedNodes": settings.reserved,
         "plugins": " ".join(settings.plugins),
         "preemptionPriority": "true" if settings.preemption_priority else "",
+        "podStartSeconds": str(settings.pod_start_seconds or ""),
     }
     return ", ".join(f"{name} {value}" for name, value in shown.items() if value)
 

@@ -1,8 +1,8 @@
 """What a workload declares about its work: that it saves it when it is evicted, and how often it does anyway.
 
 The declaration is in annotations of a pod, or of its group for all members. A pod's own annotation counts
-before its group's. Owners such as a Job give their pods the annotations of the pod template. Nobody can gain
-by a false declaration: it only makes the workload a cheaper victim.
+before its group's. Owners such as a Job give their pods the annotations of the pod template. Nobody gains by
+a false declaration: it only makes the workload a cheaper victim.
 """
 
 import math
@@ -24,8 +24,8 @@ SAVES_ON_TERMINATION: Final = f"{PODIUM_GROUP}/saves-on-termination"
 # An annotation on a pod, or on its group: the time (`10m`) between two checkpoints from the start on, for a
 # workload that does not report them. An eviction then costs the time since the last one.
 CHECKPOINT_INTERVAL: Final = f"{PODIUM_GROUP}/checkpoint-interval"
-# An annotation on a pod, or on its group: the time (`5m`) from the start of a pod until it works again. Each
-# eviction costs it too.
+# An annotation on a pod, or on its group: the time (`5m`) from the start of a pod until it works again. An
+# eviction costs it too, but never more than without a declaration.
 RESTART_TIME: Final = f"{PODIUM_GROUP}/restart-time"
 KEYS: Final = (CHECKPOINT, SAVES_ON_TERMINATION, CHECKPOINT_INTERVAL, RESTART_TIME)
 

@@ -43,6 +43,7 @@ class Settings(NamedTuple):
     priority at which it may be preempted. `reserved` is a label of nodes, `key` or `key=value`: if it is set,
     only those nodes are used. `spares_system` says that no pod in kube-system is a victim, whatever the
     preemptor. `plugins` are the names of installed plugins of the administrator (`podium.plugins`).
+    `pod_start_seconds` is the time from a start until a pod works, for pods that do not declare it.
     """
 
     semantics: Semantics = DEFAULT_SEMANTICS
@@ -55,6 +56,7 @@ class Settings(NamedTuple):
     reserved: str = ""
     spares_system: bool = False
     plugins: tuple[str, ...] = ()
+    pod_start_seconds: int = 0
 
 
 class PreemptionMode(StrEnum):
@@ -107,6 +109,7 @@ FIELDS: Mapping[str, Callable[[LiveSettings], object]] = {
     "reservedNodes": lambda settings: settings.engine.reserved,
     "plugins": lambda settings: settings.engine.plugins,
     "preemptionPriority": lambda settings: settings.engine.preemption_priority,
+    "podStartSeconds": lambda settings: settings.engine.pod_start_seconds,
     "decisionTimeoutSeconds": lambda settings: settings.decision_seconds,
     "gangHoldSeconds": lambda settings: settings.gang_hold_seconds,
     "bindTimeoutSeconds": lambda settings: settings.bind_timeout_seconds,

@@ -35,13 +35,15 @@ class WhatIfModel(Strict):
     """Only pods of this scheduler are victims; an explicit null means any scheduler."""
     preemptionPriority: pydantic.StrictBool | None = None
     """Whether the annotation scheduling.podium.dev/preemption-priority-class is used."""
+    podStartSeconds: Annotated[pydantic.StrictInt, pydantic.Field(ge=0, le=86_400)] | None = None
+    """The time from a start until a pod works, a part of the price of its eviction: docs/saving.md."""
 
 
 def read_settings(path: str, base: Settings) -> Settings:
     """Return a file's settings over `base`, field by field. Raises PodiumError."""
     model = read_config(path, WhatIfModel)
     given = model.model_fields_set
-    priority = model.preemptionPriority
+    priority, start = model.preemptionPriority, model.podStartSeconds
     return base._replace(
         budgets=model.budgets or base.budgets,
         divergence=model.divergencePolicy or base.divergence,
@@ -49,4 +51,5 @@ def read_settings(path: str, base: Settings) -> Settings:
         weights=weights_of(model.weights or {}, base.weights),
         evict_only=model.evictOnly if "evictOnly" in given else base.evict_only,
         preemption_priority=base.preemption_priority if priority is None else priority,
+        pod_start_seconds=base.pod_start_seconds if start is None else start,
     )

@@ -7,7 +7,7 @@ order, and less is better:
 2. The highest priority among the victims (the KEP's N). A priority is a promise about order.
 3. For each priority from the highest: the work that is lost, then the pods, then their units. Work is counted
    in accelerator-seconds since the start, or since a checkpoint. A workload that declares to save its work
-   loses the time that this takes; the time of a restart is added if it is declared (see `podium.api.saving`).
+   loses the time that this takes, and the time of a restart if it is known (see `podium.api.saving`).
    The amount that a claim holds counts as accelerators do, once for all victims that share the claim: for the
    highest priority among them, and then for the longest time. Accelerators are scarce, and simulated weeks
    lose the least work with this order. Pods count before units, as in kube-scheduler's own choice of a node.
@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from podium.api.podrequests import is_accelerator
+from podium.api.saving import NOT_SAVED
 from podium.cluster.reader import Name
 from podium.planner.arrays import Int64s, Rows
 from podium.planner.preemption.outcome import HarmLevel, PlanHarm
@@ -116,13 +117,17 @@ def work_of_pods(units: Units, rows: Rows, now: int) -> Int64s:
 
 
 def _seconds_lost(units: Units, rows: Rows, now: int) -> Int64s:
-    """Return the seconds of work that each pod loses, and those until it works again."""
-    since, interval = units.work_since[rows], units.interval[rows]
-    worked = np.where(interval > 0, (now - since) % np.maximum(interval, 1), now - since)
+    """Return the seconds of work that each pod loses, and those until it works again.
+
+    No declaration makes an eviction cost more than without it: tenants would protect themselves by it.
+    """
+    started, interval = units.snapshot.start[rows], units.interval[rows]
+    worked = np.maximum(now - units.work_since[rows], 0)
+    worked = np.where(interval > 0, worked % np.maximum(interval, 1), worked)
+    declared = np.minimum(worked, units.saves_within[rows]) + units.restart[rows]
+    ran = np.minimum(now - started, NOT_SAVED) + units.start_seconds
     # A pod that has not started loses nothing.
-    seconds: Int64s = np.where(
-        since > now, 0, np.minimum(worked, units.saves_within[rows]) + units.restart[rows]
-    )
+    seconds: Int64s = np.where(started > now, 0, np.minimum(ran, declared))
     return seconds
 
 

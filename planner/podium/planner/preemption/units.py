@@ -129,6 +129,7 @@ class Units(UnitArrays):
         super().__init__(snapshot)
         self.rule = rule
         self.rules = settings.semantics.rules
+        self.start_seconds = settings.pod_start_seconds
         self._view = view
         self._groups = groups
         self._settings = settings
@@ -341,7 +342,7 @@ class Units(UnitArrays):
         self.saves_within[row] = work.saves_within
         # The time of a checkpoint says more than the time between them.
         self.interval[row] = 0 if work.saved > self.start.item(row) else work.interval
-        self.restart[row] = work.restart
+        self.restart[row] = work.restart or self.start_seconds
         held = [holding for holder in snapshot.holders for holding in holder.held(row)]
         self.held[row] = sum(holding.amount for holding in held if not holding.shared)
         self.shares_claims[row] = any(holding.shared for holding in held)

@@ -84,7 +84,8 @@ def test_harm_of_a_plan(objects: list[Any], expected: PlanHarm, semantics: Seman
         ({SAVES_ON_TERMINATION: "20s", CHECKPOINT: time_of(SECONDS - 10)}, {}, 10),
         ({SAVES_ON_TERMINATION: "31s"}, {}, 600),
         ({SAVES_ON_TERMINATION: "soon"}, {}, 600),
-        ({RESTART_TIME: "2m"}, {}, 720),
+        ({RESTART_TIME: "2m"}, {}, 600),
+        ({SAVES_ON_TERMINATION: "20s", RESTART_TIME: "2h"}, {}, 600),
         ({SAVES_ON_TERMINATION: "20s", RESTART_TIME: "2m"}, {}, 140),
         ({}, {SAVES_ON_TERMINATION: "20s", RESTART_TIME: "2m"}, 140),
         ({SAVES_ON_TERMINATION: "10s"}, {SAVES_ON_TERMINATION: "20s", RESTART_TIME: "2m"}, 130),
@@ -98,7 +99,8 @@ def test_harm_of_a_plan(objects: list[Any], expected: PlanHarm, semantics: Seman
         "it saves its work, and did so a moment ago",
         "it needs more than its grace period",
         "no duration",
-        "a restart costs time",
+        "a restart alone is no reason to stay",
+        "it says that it cannot restart soon",
         "it saves its work, and restarts",
         "its group says so",
         "its own annotation counts before its group's",
@@ -123,6 +125,23 @@ def test_a_pod_that_has_not_started_has_no_restart() -> None:
     waiting = low("a", 8, ago=-60)
     waiting.metadata.annotations = {RESTART_TIME: "2m"}
     assert planned(NODE, waiting, high(8)).harm == harm_of(0, 0, (1, 1, 1))
+
+
+def test_a_start_costs_the_time_of_the_settings_unless_the_pod_declares_it() -> None:
+    plain, declared = low("plain", 4), low("declared", 4)
+    declared.metadata.annotations = {RESTART_TIME: "2m"}
+    plan = planned(NODE, plain, declared, high(8), pod_start_seconds=300)
+    assert plan.harm == harm_of(0, 4 * 900 + 4 * 720, (1, 2, 2))
+
+
+@pytest.mark.parametrize(("start_seconds", "evicted"), [(0, 4), (300, 1)])
+def test_with_a_price_of_starts_fewer_pods_are_evicted(start_seconds: int, evicted: int) -> None:
+    """A gang of four that began a minute ago loses less work than a pod of ten minutes, and four starts."""
+    nodes = [node(f"n{at}", room={GPU: 8}) for at in range(1, 6)]
+    team = [low(f"g-{at}", 8, ago=60, where=f"n{at}", group="g") for at in range(1, 5)]
+    lone = low("lone", 8, where="n5")
+    plan = planned(nodes, group("g", 1, 4, whole=True), team, lone, high(8), pod_start_seconds=start_seconds)
+    assert len(victims(plan)) == evicted
 
 
 def test_the_workload_that_saves_its_work_is_evicted() -> None:

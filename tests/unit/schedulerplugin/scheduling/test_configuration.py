@@ -79,6 +79,10 @@ FIELDS: dict[str, tuple[dict[str, Any], LiveSettings]] = {
         {"preemptionPriority": True},
         USUAL._replace(engine=ENGINE._replace(preemption_priority=True)),
     ),
+    "pod starts": (
+        {"podStartSeconds": 300},
+        USUAL._replace(engine=ENGINE._replace(pod_start_seconds=300)),
+    ),
     "hold": ({"gangHoldSeconds": 600}, USUAL._replace(gang_hold_seconds=600)),
     "binding": ({"bindTimeoutSeconds": 60}, USUAL._replace(bind_timeout_seconds=60)),
     "records": ({"recordsNamespace": "podium"}, USUAL._replace(records_namespace="podium")),
@@ -113,6 +117,7 @@ WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "on is no mode": ({"preemption": True}, ("preemption", "'off', 'observe' or 'enforce'")),
     "rate of none": ({"evictionsPerMinute": 0}, ("evictionsPerMinute", "greater than or equal to 1")),
     "a hold of two days": ({"gangHoldSeconds": 172800}, ("gangHoldSeconds", "less than or equal to 86400")),
+    "a start of two days": ({"podStartSeconds": 172800}, ("podStartSeconds", "less than or equal to 86400")),
     "no time to bind": ({"bindTimeoutSeconds": 0}, ("bindTimeoutSeconds", "greater than or equal to 1")),
     "rate in words": ({"evictionsPerMinute": "5"}, ("evictionsPerMinute", "valid integer")),
     "no label": ({"reservedNodes": "a b"}, ("reservedNodes", "'a b' is not a label, KEY or KEY=VALUE")),
