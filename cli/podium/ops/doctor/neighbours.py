@@ -8,6 +8,7 @@ groups diverge. Two schedulers can both place pods on a node that they share.
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -18,7 +19,7 @@ from podium.api.devices import DEVICE_API
 from podium.api.findings import group_of
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP, RESERVED
 from podium.api.meta import LabelSelector
-from podium.api.priority import default_class
+from podium.api.priority import default_class, toleration
 from podium.api.selectors import selector_of
 from podium.ops.doctor.check import DoctorCheck, note, ok, problem, warning
 from podium.ops.doctor.facts import (
@@ -31,6 +32,7 @@ from podium.ops.doctor.facts import (
     SAMPLE,
     ClusterFacts,
     Document,
+    lasting,
     unseen,
 )
 from podium.ops.doctor.registration import ready_endpoints, slices_path
@@ -38,6 +40,8 @@ from podium.ops.doctor.server import native_versions
 from podium.text import count, listed, some
 
 Labels = Mapping[str, str]
+# A toleration of a year or more is one without an end.
+_YEAR_SECONDS = 365 * 86_400
 
 
 class Foreign(NamedTuple):
@@ -260,7 +264,7 @@ def schedulers(facts: ClusterFacts) -> Iterator[DoctorCheck]:
 
 
 def classes(facts: ClusterFacts) -> Iterator[DoctorCheck]:
-    """Yield a check of the number of default PriorityClasses."""
+    """Yield checks of the number of default PriorityClasses, and of tolerations that end."""
     name = "priority-classes"
     if (unread := facts.unread(CLASSES)) is not None:
         yield unseen(name, "the PriorityClasses were", unread)
@@ -279,6 +283,26 @@ def classes(facts: ClusterFacts) -> Iterator[DoctorCheck]:
     else:
         fact = f"pods without a class get {defaults[0]}" if defaults else "pods without a class get 0"
         yield ok(name, f"{len(by_name)} classes; {fact}")
+    yield _tolerations(by_name)
+
+
+def _tolerations(by_name: Mapping[str, PriorityClass]) -> DoctorCheck:
+    name = "preemption-toleration"
+    spans = sorted(
+        f"{class_name} ({lasting(timedelta(seconds=tolerated.seconds))})"
+        for class_name, priority_class in by_name.items()
+        if (tolerated := toleration(priority_class)) is not None
+        and 0 < tolerated.seconds < _YEAR_SECONDS
+        and tolerated.can_apply(priority_class.value or 0)
+    )
+    if not spans:
+        return ok(name, "no class exempts its pods from preemption for a time")
+    fact = (
+        f"pods of {some(spans)} are not preempted for that time after their start, so longer runs are: on "
+        "a public trace of GPU jobs one hour doubled the work that preemptions lose"
+    )
+    fix = "let workloads declare that they save their work (docs/saving.md), and remove the annotation"
+    return note(name, fact, fix)
 
 
 def nodes_path(facts: ClusterFacts) -> str:

@@ -26,6 +26,7 @@ from tests.support.rollout import (
     waiting,
 )
 
+from podium.api.priority import TOLERATION_PREFIX
 from podium.kube.connection import RawResponse
 from podium.kube.reading import NamedUndecodable
 from podium.ops.doctor import facts as doctor
@@ -284,6 +285,28 @@ def _two_defaults(scene: Scene) -> None:
     scene.items(doctor.CLASSES).extend(
         {"metadata": {"name": name}, "value": value, "globalDefault": True}
         for name, value in (("usual", 10), ("older", 5))
+    )
+
+
+def _tolerations(scene: Scene) -> None:
+    scene.items(doctor.CLASSES).extend(
+        {
+            "metadata": {
+                "name": name,
+                "annotations": {
+                    f"{TOLERATION_PREFIX}minimum-preemptable-priority": "1000",
+                    f"{TOLERATION_PREFIX}toleration-seconds": seconds,
+                },
+            },
+            "value": value,
+        }
+        for name, seconds, value in (
+            ("an-hour", "7200", 10),
+            ("for-ever", "-1", 10),
+            ("longer", str(2**62), 10),
+            ("none", "0", 10),
+            ("above", "60", 2000),
+        )
     )
 
 
@@ -1000,6 +1023,14 @@ CASES = [
         WARNING,
         "older and usual are all globalDefault; the smallest value wins (older)",
         "keep globalDefault on only one",
+    ),
+    Case(
+        "a toleration that ends",
+        _tolerations,
+        "preemption-toleration",
+        NOTE,
+        "pods of an-hour (2 hours) are not preempted for that time after their start",
+        "docs/saving.md",
     ),
     Case(
         "no node",
