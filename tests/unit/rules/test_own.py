@@ -458,14 +458,14 @@ class TestDeclarations:
     """What a pod or a group says about its work is refused with what to write."""
 
     @pytest.mark.parametrize(("key", "text", "message"), DECLARATIONS.values(), ids=list(DECLARATIONS))
-    def test_of_a_pod(self, key: str, text: str, message: str) -> None:
+    def test_a_pod_is_judged_with_its_grace_period(self, key: str, text: str, message: str) -> None:
         document = changed(pod(terminationGracePeriodSeconds=60), "metadata.annotations", {key: text})
         verdict = create(document, by=PODIUM)
         assert verdict.message.removeprefix('pods "p" is forbidden: ') == message
         assert rules_of(verdict) == (["save-declaration"] if message else [])
 
     @pytest.mark.parametrize("native", [True, False])
-    def test_of_a_group_whose_pods_have_the_grace_periods(self, *, native: bool) -> None:
+    def test_a_group_is_judged_without_a_grace_period(self, *, native: bool) -> None:
         document = group(GANG, native=native)
         long, wrong = ({SAVES_ON_TERMINATION: text} for text in ("1h", "1 h"))
         assert create(changed(document, "metadata.annotations", long), by=PODIUM).allowed
