@@ -41,6 +41,21 @@ def test_a_loop_saves_on_sigterm_and_goes_on_from_there(example: str, tmp_path: 
         saved = int(after)
 
 
+def test_a_loop_saves_when_it_is_asked_and_goes_on(tmp_path: Path) -> None:
+    """It saves once for each request."""
+    podinfo = tmp_path / "annotations"
+    podinfo.write_text("", encoding="utf-8")
+    with _start("train_on_notice.py", tmp_path, ANNOTATIONS=str(podinfo)) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "begins at step 0\n"
+        for text in ('scheduling.podium.dev/save-requested="2026-01-31T12:00:00Z"', ""):
+            podinfo.write_text(text, encoding="utf-8")
+            if text:
+                assert running.stdout.readline().startswith("saved step ")
+        running.kill()
+        assert running.stdout.read() == ""
+
+
 def test_ray_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
     for begin in (0, 3):
         with _start("train_ray.py", tmp_path, INTERVAL_SECONDS="0", STEPS=str(begin + 3)) as running:

@@ -14,6 +14,7 @@ import pydantic
 
 from podium.api.core import PODIUM_SCHEDULER
 from podium.api.podrequests import is_accelerator
+from podium.api.saving import DEFAULT_NOTICE, LONGEST_NOTICE
 from podium.documents.configfile import Strict, node_label, unquoted
 from podium.planner.scores import Strategy, Weights
 from podium.planner.semantics import DEFAULT_SEMANTICS, Semantics
@@ -89,6 +90,8 @@ class SchedulerModel(Strict):
     "Whether the annotation scheduling.podium.dev/preemption-priority-class is used."
     podStartSeconds: Annotated[pydantic.StrictInt, pydantic.Field(ge=0, le=86_400)] = 0
     "Time from a start until a pod works, a part of the price of its eviction: docs/saving.md."
+    noticeSeconds: Annotated[pydantic.StrictInt, pydantic.Field(ge=0, le=LONGEST_NOTICE)] = DEFAULT_NOTICE
+    "How long an eviction may wait for a victim that saves its work on notice, 0 for never: docs/saving.md."
     plugins: list[Annotated[str, pydantic.Field(min_length=1)]] = pydantic.Field(default=[])
     "Names of the installed plugins that are used: docs/plugins.md."
     recordsNamespace: Annotated[str, pydantic.AfterValidator(_namespace)] | None = None
@@ -114,6 +117,7 @@ class SchedulerModel(Strict):
                 reserved=self.reservedNodes or "",
                 plugins=tuple(dict.fromkeys(self.plugins)),
                 pod_start_seconds=self.podStartSeconds,
+                notice_seconds=self.noticeSeconds,
             ),
             scheduler_name=self.schedulerName,
             mode=self.preemption,

@@ -8,6 +8,7 @@ file with --config, a form) override both, field by field.
 from typing import TYPE_CHECKING, NamedTuple
 
 from podium.api.core import PODIUM_SCHEDULER
+from podium.api.saving import DEFAULT_NOTICE
 from podium.documents.load import Loaded
 from podium.plugins import missing_plugin
 
@@ -99,6 +100,7 @@ def words(settings: "Settings") -> str:
         "plugins": " ".join(settings.plugins),
         "preemptionPriority": "true" if settings.preemption_priority else "",
         "podStartSeconds": str(settings.pod_start_seconds or ""),
+        "noticeSeconds": str(settings.notice_seconds) if settings.notice_seconds != DEFAULT_NOTICE else "",
     }
     return ", ".join(f"{name} {value}" for name, value in shown.items() if value)
 

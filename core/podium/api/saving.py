@@ -21,13 +21,19 @@ CHECKPOINT: Final = f"{PODIUM_GROUP}/checkpointed-at"
 # An annotation on a pod, or on its group: the time (`30s`) in which it saves its work after SIGTERM, at most
 # its grace period. An eviction then costs this time, not the time since the start.
 SAVES_ON_TERMINATION: Final = f"{PODIUM_GROUP}/saves-on-termination"
+# An annotation on a pod, or on its group: the time (`2m`) in which it saves its work once the scheduler asks
+# by `save-requested`. An eviction waits for that, and costs this time.
+SAVES_ON_NOTICE: Final = f"{PODIUM_GROUP}/saves-on-notice"
+# An annotation that the scheduler sets on a victim that saves its work on notice: the time (RFC 3339) of the
+# request. It is removed if the pod may go on.
+SAVE_REQUESTED: Final = f"{PODIUM_GROUP}/save-requested"
 # An annotation on a pod, or on its group: the time (`10m`) between two checkpoints from the start on, for a
 # workload that does not report them. An eviction then costs the time since the last one.
 CHECKPOINT_INTERVAL: Final = f"{PODIUM_GROUP}/checkpoint-interval"
 # An annotation on a pod, or on its group: the time (`5m`) from the start of a pod until it works again. An
 # eviction costs it too, but never more than without a declaration.
 RESTART_TIME: Final = f"{PODIUM_GROUP}/restart-time"
-KEYS: Final = (CHECKPOINT, SAVES_ON_TERMINATION, CHECKPOINT_INTERVAL, RESTART_TIME)
+KEYS: Final = (CHECKPOINT, SAVES_ON_TERMINATION, SAVES_ON_NOTICE, CHECKPOINT_INTERVAL, RESTART_TIME)
 
 # The checkpoint time of a workload without one, or with an unreadable one: before any start.
 NO_CHECKPOINT: Final = -(2**63)
@@ -35,19 +41,27 @@ NO_CHECKPOINT: Final = -(2**63)
 NOT_SAVED: Final = 2**31 - 1
 # The grace period of a pod that names none, in seconds.
 DEFAULT_GRACE: Final = 30
+# The longest notice in seconds, for which a preemptor waits, and the longest that it waits by default.
+LONGEST_NOTICE: Final = 600
+DEFAULT_NOTICE: Final = 60
 # The longest duration of each key in seconds; a saving has the grace period as a further limit.
 _LONGEST: Final[Mapping[str, int]] = {
     SAVES_ON_TERMINATION: 24 * 3600,
+    SAVES_ON_NOTICE: LONGEST_NOTICE,
     CHECKPOINT_INTERVAL: 7 * 24 * 3600,
     RESTART_TIME: 24 * 3600,
 }
 
 
 class Declaration(NamedTuple):
-    """What a pod declares, in seconds: `saved` since 1970 or NO_CHECKPOINT, `interval` 0 for none."""
+    """What a pod declares, in seconds: `saved` since 1970 or NO_CHECKPOINT, `interval` 0 for none.
+
+    `saves_within` is the time after SIGTERM, `notice` that after a request; NOT_SAVED for none.
+    """
 
     saved: int = NO_CHECKPOINT
     saves_within: int = NOT_SAVED
+    notice: int = NOT_SAVED
     interval: int = 0
     restart: int = 0
 
@@ -68,8 +82,13 @@ def declared(
     saves_within = _seconds(given, SAVES_ON_TERMINATION)
     if saves_within is None or saves_within > (DEFAULT_GRACE if grace is None else grace):
         saves_within = NOT_SAVED
-    interval, restart = _seconds(given, CHECKPOINT_INTERVAL), _seconds(given, RESTART_TIME)
-    return Declaration(_checkpoint(given), saves_within, interval or 0, restart or 0)
+    return Declaration(
+        _checkpoint(given),
+        saves_within,
+        _seconds(given, SAVES_ON_NOTICE) or NOT_SAVED,
+        _seconds(given, CHECKPOINT_INTERVAL) or 0,
+        _seconds(given, RESTART_TIME) or 0,
+    )
 
 
 def problems(annotations: Mapping[str, str], grace: int | None) -> Iterator[tuple[str, str]]:
@@ -81,7 +100,8 @@ def problems(annotations: Mapping[str, str], grace: int | None) -> Iterator[tupl
         yield CHECKPOINT, f"{annotations[CHECKPOINT][:40]!r} is no time such as 2026-01-31T12:00:00Z"
     for key, longest in _LONGEST.items():
         if key in annotations and _seconds(annotations, key) is None:
-            bounds = f"from 1s to {longest // 3600}h, such as 90s, 5m or 1h30m"
+            most = f"{longest // 3600}h" if longest >= 3600 else f"{longest // 60}m"
+            bounds = f"from 1s to {most}, such as 90s, 5m or 1m30s"
             yield key, f"{annotations[key][:40]!r} is no duration {bounds}"
     limit, saves_within = (
         DEFAULT_GRACE if grace is None else grace,

@@ -21,7 +21,8 @@ PATH = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{NAME}"
 _KIND = "SchedulerConfiguration"
 _PLANNED_WITH = (
     *("apiVersion", "kind", "schedulerName", "preemption", "semantics", "divergencePolicy", "budgets"),
-    *("strategy", "weights", "evict", "reservedNodes", "preemptionPriority", "plugins", "podStartSeconds"),
+    *("strategy", "weights", "evict", "reservedNodes", "preemptionPriority", "plugins"),
+    *("podStartSeconds", "noticeSeconds"),
 )
 # Node labels are not shared under pseudonyms.
 _PRIVATE = "reservedNodes"

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from podium.api.core import PODIUM_SCHEDULER
+from podium.api.saving import DEFAULT_NOTICE
 from podium.planner.scores import Strategy, Weights
 from podium.planner.semantics import DEFAULT_SEMANTICS, Semantics
 
@@ -44,6 +45,7 @@ class Settings(NamedTuple):
     only those nodes are used. `spares_system` says that no pod in kube-system is a victim, whatever the
     preemptor. `plugins` are the names of installed plugins of the administrator (`podium.plugins`).
     `pod_start_seconds` is the time from a start until a pod works, for pods that do not declare it.
+    `notice_seconds` is how long an eviction may wait for a victim that saves its work on notice, 0 for never.
     """
 
     semantics: Semantics = DEFAULT_SEMANTICS
@@ -57,6 +59,7 @@ class Settings(NamedTuple):
     spares_system: bool = False
     plugins: tuple[str, ...] = ()
     pod_start_seconds: int = 0
+    notice_seconds: int = DEFAULT_NOTICE
 
 
 class PreemptionMode(StrEnum):
@@ -110,6 +113,7 @@ FIELDS: Mapping[str, Callable[[LiveSettings], object]] = {
     "plugins": lambda settings: settings.engine.plugins,
     "preemptionPriority": lambda settings: settings.engine.preemption_priority,
     "podStartSeconds": lambda settings: settings.engine.pod_start_seconds,
+    "noticeSeconds": lambda settings: settings.engine.notice_seconds,
     "decisionTimeoutSeconds": lambda settings: settings.decision_seconds,
     "gangHoldSeconds": lambda settings: settings.gang_hold_seconds,
     "bindTimeoutSeconds": lambda settings: settings.bind_timeout_seconds,

@@ -29,6 +29,7 @@ from podium.api.groups import (
     INITIALLY_SCHEDULED,
 )
 from podium.api.podkinds.table import GANG_FORMS
+from podium.api.saving import CHECKPOINT, SAVE_REQUESTED
 from podium.api.storage import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from podium.controllers import conditions as controller
 from podium.groups.autogroups import GROUP_LABELS
@@ -278,6 +279,18 @@ def test_the_scheduler_writes_its_conditions_and_a_node(scene: Scene, status: Do
         assert answer.code == 200, answer
 
 
+def test_the_scheduler_asks_a_victim_to_save_its_work_and_takes_that_back(scene: Scene) -> None:
+    """One annotation goes with the mark; thousands of others stay."""
+    many = {f"example.com/{number}": "x" * 50 for number in range(3000)}
+    pod = scene.pod(annotations=many)
+    for time, status in ((_TIME, "True"), (None, "False")):
+        marked = {"conditions": [_condition(DISRUPTION_TARGET, status)]}
+        answer = _status(scene, pod, marked, annotations={SAVE_REQUESTED: time})
+        assert answer.code == 200, answer
+        stored = scene.server.request("GET", f"{_pods('default')}/{pod['metadata']['name']}")[1]
+        assert stored["metadata"]["annotations"] == ({**many, SAVE_REQUESTED: time} if time else many)
+
+
 STATUS: dict[str, Document] = {
     "podIP": {"podIP": "10.9.9.9"},
     "podIPs": {"podIPs": [{"ip": "10.9.9.9"}]},
@@ -326,6 +339,10 @@ METADATA: dict[str, Document] = {
     "labels": {"labels": {"app": "other"}},
     "a label taken away": {"labels": {"there": None}},
     "annotations": {"annotations": {"a": "b"}},
+    "an annotation changed": {"annotations": {"kept": "2"}},
+    "an annotation taken away": {"annotations": {"kept": None}},
+    "a request to save, and another annotation": {"annotations": {SAVE_REQUESTED: _TIME, "a": "b"}},
+    "a checkpoint": {"annotations": {CHECKPOINT: _TIME}},
     "a finalizer": {"finalizers": ["example.com/more"]},
     "no finalizer": {"$deleteFromPrimitiveList/finalizers": ["example.com/hold"]},
 }
@@ -334,7 +351,7 @@ METADATA: dict[str, Document] = {
 @pytest.mark.parametrize("metadata", METADATA.values(), ids=METADATA)
 def test_it_writes_no_metadata_of_a_pod(scene: Scene, metadata: Document) -> None:
     """A write to pods/status cannot change labels, annotations and finalizers."""
-    pod = scene.pod(labels={"there": "1"}, finalizers=["example.com/hold"])
+    pod = scene.pod(labels={"there": "1"}, annotations={"kept": "1"}, finalizers=["example.com/hold"])
     answer = _status(scene, pod, {}, **metadata)
     assert _refused(answer, "podium-scheduler-status"), answer
 

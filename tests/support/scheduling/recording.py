@@ -37,9 +37,11 @@ class Recorded(Writes):
     async def nominate(self, pod: PodRef, node: str | None, condition: Condition | None) -> None:  # noqa: ARG002 - the signature of Writes
         await self._take(Write("nominate", pod.name, node or ""))
 
-    async def mark(self, pod: PodRef, condition: Condition, version: str | None = None) -> None:
+    async def mark(
+        self, pod: PodRef, condition: Condition, version: str | None = None, *, requested: str = ""
+    ) -> None:
         assert version is None
-        await self._take(Write("mark", pod.name, condition.status or ""))
+        await self._take(Write("ask" if requested else "mark", pod.name, condition.status or ""))
 
     async def try_delete(self, pod: PodRef) -> None:
         await self._take(Write("try", pod.name))

@@ -26,7 +26,13 @@ from tests.support.rules.scene import (
 
 from podium.api.groups import GROUP_LABEL
 from podium.api.priority import TOLERATION_PREFIXES
-from podium.api.saving import CHECKPOINT, CHECKPOINT_INTERVAL, RESTART_TIME, SAVES_ON_TERMINATION
+from podium.api.saving import (
+    CHECKPOINT,
+    CHECKPOINT_INTERVAL,
+    RESTART_TIME,
+    SAVES_ON_NOTICE,
+    SAVES_ON_TERMINATION,
+)
 from podium.cluster.state import ClusterState
 from podium.rules import podiumrules
 from podium.rules.admission import Profile
@@ -441,15 +447,21 @@ DECLARATIONS: dict[str, tuple[str, str, str]] = {
     "a number": (
         SAVES_ON_TERMINATION,
         "30",
-        "'30' is no duration from 1s to 24h, such as 90s, 5m or 1h30m",
+        "'30' is no duration from 1s to 24h, such as 90s, 5m or 1m30s",
+    ),
+    "a long notice": (SAVES_ON_NOTICE, "10m", ""),
+    "too long a notice": (
+        SAVES_ON_NOTICE,
+        "11m",
+        "'11m' is no duration from 1s to 10m, such as 90s, 5m or 1m30s",
     ),
     "a week": (CHECKPOINT_INTERVAL, "168h", ""),
     "more than a week": (
         CHECKPOINT_INTERVAL,
         "169h",
-        "'169h' is no duration from 1s to 168h, such as 90s, 5m or 1h30m",
+        "'169h' is no duration from 1s to 168h, such as 90s, 5m or 1m30s",
     ),
-    "no time at all": (RESTART_TIME, "0s", "'0s' is no duration from 1s to 24h, such as 90s, 5m or 1h30m"),
+    "no time at all": (RESTART_TIME, "0s", "'0s' is no duration from 1s to 24h, such as 90s, 5m or 1m30s"),
     "another annotation": ("example.com/restart-time", "soon", ""),
 }
 

@@ -17,7 +17,13 @@ from podium import jsontext
 from podium.api.convert import KEPT
 from podium.api.findings import Finding
 from podium.api.groups import GROUP_LABEL
-from podium.api.saving import CHECKPOINT, CHECKPOINT_INTERVAL, RESTART_TIME, SAVES_ON_TERMINATION
+from podium.api.saving import (
+    CHECKPOINT,
+    CHECKPOINT_INTERVAL,
+    RESTART_TIME,
+    SAVES_ON_NOTICE,
+    SAVES_ON_TERMINATION,
+)
 from podium.groups.autogroups import AUTO_LABEL, FORM_LABELS, TREE_LABEL
 from podium.rules.admission import Verdict
 from podium.rules.context import Operation, Request
@@ -78,6 +84,7 @@ class _Annotations(msgspec.Struct, gc=False):
     kept: str | UnsetType | None = msgspec.field(default=UNSET, name=KEPT)
     saved: str | UnsetType | None = msgspec.field(default=UNSET, name=CHECKPOINT)
     saves: str | UnsetType | None = msgspec.field(default=UNSET, name=SAVES_ON_TERMINATION)
+    notice: str | UnsetType | None = msgspec.field(default=UNSET, name=SAVES_ON_NOTICE)
     interval: str | UnsetType | None = msgspec.field(default=UNSET, name=CHECKPOINT_INTERVAL)
     restart: str | UnsetType | None = msgspec.field(default=UNSET, name=RESTART_TIME)
 

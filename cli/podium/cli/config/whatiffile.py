@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 import pydantic
 
 from podium.answers.schedulerfile import ResourceWeights, weights_of
+from podium.api.saving import LONGEST_NOTICE
 from podium.documents.configfile import Strict, read_config
 from podium.planner.scores import Strategy
 from podium.planner.settings import Budgets, DivergencePolicy, Settings
@@ -37,13 +38,15 @@ class WhatIfModel(Strict):
     """Whether the annotation scheduling.podium.dev/preemption-priority-class is used."""
     podStartSeconds: Annotated[pydantic.StrictInt, pydantic.Field(ge=0, le=86_400)] | None = None
     """The time from a start until a pod works, a part of the price of its eviction: docs/saving.md."""
+    noticeSeconds: Annotated[pydantic.StrictInt, pydantic.Field(ge=0, le=LONGEST_NOTICE)] | None = None
+    """How long an eviction may wait for a victim that saves its work on notice: docs/saving.md."""
 
 
 def read_settings(path: str, base: Settings) -> Settings:
     """Return a file's settings over `base`, field by field. Raises PodiumError."""
     model = read_config(path, WhatIfModel)
     given = model.model_fields_set
-    priority, start = model.preemptionPriority, model.podStartSeconds
+    priority, start, notice = model.preemptionPriority, model.podStartSeconds, model.noticeSeconds
     return base._replace(
         budgets=model.budgets or base.budgets,
         divergence=model.divergencePolicy or base.divergence,
@@ -52,4 +55,5 @@ def read_settings(path: str, base: Settings) -> Settings:
         evict_only=model.evictOnly if "evictOnly" in given else base.evict_only,
         preemption_priority=base.preemption_priority if priority is None else priority,
         pod_start_seconds=base.pod_start_seconds if start is None else start,
+        notice_seconds=base.notice_seconds if notice is None else notice,
     )

@@ -25,7 +25,7 @@ from podium.api.core import PriorityClass
 from podium.api.groups import PODIUM_GROUP, CompositeGroup, DisruptionMode, PodGroup
 from podium.api.membership import GroupKey, key_of
 from podium.api.priority import resolve
-from podium.api.saving import declared
+from podium.api.saving import NOT_SAVED, declared
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Child, ClusterReader
 from podium.groups.trees import leaves, lineage, whole_group
@@ -339,7 +339,8 @@ class Units(UnitArrays):
         of_group = group.metadata.annotations if group is not None else None
         work = declared(pod.metadata.annotations, of_group, pod.spec.terminationGracePeriodSeconds)
         self.work_since[row] = max(self.start.item(row), work.saved)
-        self.saves_within[row] = work.saves_within
+        on_notice = work.notice if work.notice <= self._settings.notice_seconds else NOT_SAVED
+        self.saves_within[row] = min(work.saves_within, on_notice)
         # The time of a checkpoint says more than the time between them.
         self.interval[row] = 0 if work.saved > self.start.item(row) else work.interval
         self.restart[row] = work.restart or self.start_seconds

@@ -61,13 +61,14 @@ class Conditions(NamedTuple):
 
     `waiting` goes with a nomination. `target` is DisruptionTarget True (None: the victim has it already), and
     `withdrawn` is DisruptionTarget False. `group` marks a group, and returns whether the API server took the
-    write.
+    write. `requested` is the time that a victim gets that is asked to save its work.
     """
 
     waiting: Callable[[PodRef], Condition | None]
     target: Callable[[PodRef], Condition | None]
     withdrawn: Callable[[PodRef], Condition | None]
     group: Callable[[Unit], Awaitable[bool]]
+    requested: str = ""
 
 
 async def carry_out(
@@ -166,7 +167,8 @@ class _PreemptionTask:
             if condition is None:
                 return
             try:
-                await self._writes.mark(pod, condition)
+                requested = self._conditions.requested if pod in self._first.asked else ""
+                await self._writes.mark(pod, condition, requested=requested)
             except GoneError:
                 self._gone.add(pod)
             except PodiumError as error:

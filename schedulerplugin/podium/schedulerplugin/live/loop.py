@@ -22,9 +22,10 @@ from podium.api.membership import GroupKey
 from podium.api.meta import Condition
 from podium.api.records import PlanMode
 from podium.api.schedulable import Schedulable
+from podium.api.times import written
 from podium.errors import PodiumError
 from podium.history.records import STOPPED
-from podium.kube.connection import RefusedError
+from podium.kube.connection import RefusedError, Sleep
 from podium.kube.reflector import EventLogger
 from podium.kube.timeouts import within
 from podium.planner.liveplugin import GoneError, PreBindWrite
@@ -56,6 +57,7 @@ from podium.schedulerplugin.scheduling.effects import (
     UndoPreBind,
     Unmark,
     entry_name,
+    pod_ref,
 )
 from podium.schedulerplugin.scheduling.messages import (
     UNSCHEDULABLE,
@@ -64,6 +66,7 @@ from podium.schedulerplugin.scheduling.messages import (
     unscheduled_condition,
     withdrawn_condition,
 )
+from podium.schedulerplugin.scheduling.notices import Notice, is_requested, notices, waits
 from podium.schedulerplugin.scheduling.preemptions import Announcements, announcements
 from podium.schedulerplugin.scheduling.scheduler import Scheduler
 
@@ -74,6 +77,8 @@ _UNDER_WAY = 2048
 # survive the step. It is half of the default time budget of a decision, so only entries that come near the
 # budget are written.
 _SLOW_SECONDS = 0.5
+# How often a preemption looks whether the victims that it asked have saved their work.
+_NOTICE_SECONDS = 1.0
 _NOT_TAKEN = "the API server did not take all of it"
 
 
@@ -91,6 +96,7 @@ class Loop:
         emit: Callable[[EventDraft], None],
         clock: Callable[[], float],
         now: Callable[[], datetime],
+        sleep: Sleep,
         log_event: EventLogger,
         worker: Worker,
         deciding: Callable[[Collection[Key]], None],
@@ -117,6 +123,7 @@ class Loop:
         self._emit = emit
         self._clock = clock
         self._now = now
+        self._sleep = sleep
         self._log_event = log_event
         self._wakeup = asyncio.Event()
         self._under_way = 0
@@ -226,9 +233,12 @@ class Loop:
             case UndoPreBind():
                 self._start_writes(self._undo(effect), len(effect.writes), tasks)
             case Evict():
-                first = announcements(self._view, effect, self._scheduler.engine.settings.semantics)
+                settings = self._scheduler.engine.settings
+                asked = notices(self._view, effect, settings.notice_seconds, self._moment())
+                pods = frozenset(notice.pod for notice in asked)
+                first = announcements(self._view, effect, settings.semantics, pods)
                 self._statuses.began(effect, first)
-                self._start_writes(self._evict(effect, first), len(effect.victims), tasks)
+                self._start_writes(self._evict(effect, first, asked), len(effect.victims), tasks)
             case ReportPending() | RefusedVictim():
                 self._publish(effect)
             case Planned(evict):
@@ -327,17 +337,22 @@ class Loop:
 
         self._call_when_idle(effect.key, end)
 
-    async def _evict(self, evict: Evict, first: Announcements) -> None:
+    async def _evict(self, evict: Evict, first: Announcements, asked: tuple[Notice, ...]) -> None:
         began, plan = self._clock(), planned(evict, self._view, self._now(), PlanMode.ENFORCED)
         for draft in messages.preempted_events(self._view, evict):
             self._emit(draft)
 
         async def still() -> str:
-            await self._worker.idle()
-            return self._scheduler.objection(evict.key, self._moment())
+            while True:
+                await self._worker.idle()
+                objection = self._scheduler.objection(evict.key, self._moment())
+                if objection or not waits(self._view, asked, self._clock()):
+                    return objection
+                await self._rest(len(evict.victims))
 
         try:
-            carried = await carry_out(evict, first, self._writes, self._conditions(evict), still=still)
+            conditions = self._conditions(evict, first.asked)
+            carried = await carry_out(evict, first, self._writes, conditions, still=still)
         except asyncio.CancelledError:
             # The next leader counts these as gone. Only deletes that the watch has shown already are known
             # here.
@@ -373,11 +388,21 @@ class Loop:
 
         self._call_when_idle(evict.key, end)
 
+    async def _rest(self, pods: int) -> None:
+        """Let a preemption of so many pods wait for them; no write of it is in flight meanwhile."""
+        weight = min(pods, self._writes.limit)
+        self._under_way -= weight
+        self.wake()
+        try:
+            await self._sleep(_NOTICE_SECONDS)
+        finally:
+            self._under_way += weight
+
     def _stays(self, ref: PodRef) -> bool:
         pod = self._view.pods.get(ref.key)
         return pod is not None and pod.metadata.uid == ref.uid and pod.metadata.deletionTimestamp is None
 
-    def _conditions(self, evict: Evict) -> Conditions:
+    def _conditions(self, evict: Evict, asked: Collection[PodRef]) -> Conditions:
         """Return the conditions of a preemption, computed from the pods as stored when they are written."""
         name = self._scheduler.name
 
@@ -385,7 +410,8 @@ class Loop:
             condition = target_condition(name, evict.preemptor, pod, self._now())
             stored = pod.status.condition(DISRUPTION_TARGET) if pod.status is not None else None
             # An earlier process may have written it. A mark of our own may have been withdrawn since.
-            return None if evict.resumed and same_condition(stored, condition) else condition
+            known = same_condition(stored, condition) and (pod_ref(pod) not in asked or is_requested(pod))
+            return None if evict.resumed and known else condition
 
         return Conditions(
             waiting=self._condition_source(
@@ -394,6 +420,7 @@ class Loop:
             target=self._condition_source(target),
             withdrawn=self._condition_source(self._withdrawn),
             group=partial(self._statuses.target, evict),
+            requested=written(self._now()),
         )
 
     def _condition_source(

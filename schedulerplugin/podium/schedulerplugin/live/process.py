@@ -276,6 +276,7 @@ class _SchedulerProcess:
             emit=self._recorder.emit,
             clock=self._clock,
             now=utc_now,
+            sleep=asyncio.sleep,
             log_event=self._replica.log_event,
             worker=self._worker,
             deciding=lambda keys: self._replica.set_note(" ".join(map(entry_name, keys))),

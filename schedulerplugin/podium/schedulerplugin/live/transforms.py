@@ -14,6 +14,7 @@ from podium.api.groups import CompositeGroup, PodGroup
 from podium.api.meta import Condition, ObjectMeta
 from podium.api.podkinds.kind import PodOwner
 from podium.api.saving import KEYS as SAVING
+from podium.api.saving import SAVE_REQUESTED
 from podium.api.schedulable import Schedulable, SchedulableNode, SchedulableSpec, SchedulableStatus
 from podium.cluster.state import Readable
 from podium.groups.topology import (
@@ -78,7 +79,7 @@ def transform(obj: Readable) -> Readable:
 
 
 def _metadata(metadata: ObjectMeta) -> None:
-    metadata.annotations = read_annotations(metadata, (*SAVING, MIRROR))
+    metadata.annotations = read_annotations(metadata, (*SAVING, SAVE_REQUESTED, MIRROR))
     metadata.generateName = None
     metadata.namespace = _shared_text(metadata.namespace)
     metadata.creationTimestamp = _shared_text(metadata.creationTimestamp)

@@ -13,8 +13,9 @@ already, so nothing waits for a bind. A bind that fails does not stop the others
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
@@ -23,6 +24,7 @@ import msgspec
 from podium.api.findings import ObjectRef
 from podium.api.groups import SCHEDULER_MANAGER
 from podium.api.meta import Condition
+from podium.api.saving import SAVE_REQUESTED
 from podium.errors import PodiumError
 from podium.kube.backoff import Backoff
 from podium.kube.connection import Connection, RefusedError, Sleep
@@ -36,6 +38,7 @@ from podium.kube.preconditions import (
 )
 from podium.kube.reading import decode
 from podium.planner.liveplugin import ChangedError, GoneError
+from podium.planner.preemption.inflight import DISRUPTION_TARGET
 from podium.schedulerplugin.scheduling.effects import Bind, PodRef
 
 _ATTEMPTS = 5
@@ -189,13 +192,22 @@ class Writes:
 
         await self.perform("nominate", attempt)
 
-    async def mark(self, pod: PodRef, condition: Condition, version: str | None = None) -> None:
-        """Set a condition of a pod, if the pod still has that version. Raises GoneError and ChangedError."""
+    async def mark(
+        self, pod: PodRef, condition: Condition, version: str | None = None, *, requested: str = ""
+    ) -> None:
+        """Set a condition of a pod, if the pod still has that version. Raises GoneError and ChangedError.
+
+        The mark of a victim may ask it to save its work too: `requested` is the time of that. A mark that is
+        withdrawn takes the request back.
+        """
         status = {"conditions": [condition_value(condition)]}
+        annotations: dict[str, str | None] = {}
+        if requested or (condition.type, condition.status) == (DISRUPTION_TARGET, "False"):
+            annotations[SAVE_REQUESTED] = requested or None
 
         async def attempt() -> None:
             try:
-                await self._patch(pod, status, version)
+                await self._patch(pod, status, version, annotations)
             except StaleError as error:
                 if version is None or error.gone:
                     raise
@@ -334,8 +346,18 @@ class Writes:
         async with self._eviction_slots if kind in _EVICTING else nullcontext(), self._slots:
             yield
 
-    async def _patch(self, pod: PodRef, status: dict[str, Any], version: str | None = None) -> bytes:
-        metadata = {"uid": pod.uid} if version is None else {"uid": pod.uid, "resourceVersion": version}
+    async def _patch(
+        self,
+        pod: PodRef,
+        status: dict[str, Any],
+        version: str | None = None,
+        annotations: Mapping[str, str | None] = MappingProxyType({}),
+    ) -> bytes:
+        metadata: dict[str, Any] = {"uid": pod.uid}
+        if version is not None:
+            metadata["resourceVersion"] = version
+        if annotations:
+            metadata["annotations"] = annotations
         document = {"metadata": metadata, "status": status}
         return await self._send("PATCH", f"{_path(pod)}/status", document, _STRATEGIC)
 

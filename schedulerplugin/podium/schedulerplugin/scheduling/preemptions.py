@@ -198,17 +198,23 @@ def _may_go(engine: LiveEngine, entry_pods: EntryPods, evict: Evict, moment: Mom
 
 
 class Announcements(NamedTuple):
-    """Nominations, victims to be marked, and groups to be marked in place of their pods."""
+    """Nominations, victims to be marked, and groups to be marked in place of their pods.
+
+    The `asked` are those of the marked pods that the mark asks to save their work (`notices`).
+    """
 
     nominations: tuple[tuple[PodRef, str], ...]
     marks: tuple[PodRef, ...]
     groups: tuple[Unit, ...]
+    asked: frozenset[PodRef] = frozenset()
 
 
-def announcements(view: ClusterReader, evict: Evict, semantics: Semantics) -> Announcements:
-    """Return what must be written before the first delete of a preemption."""
+def announcements(
+    view: ClusterReader, evict: Evict, semantics: Semantics, asked: frozenset[PodRef] = frozenset()
+) -> Announcements:
+    """Return what must be written before the first delete of a preemption; victims to ask are `asked`."""
     if not semantics.rules.marks_groups:
-        return Announcements(evict.nominations, evict.victims, ())
+        return Announcements(evict.nominations, evict.victims, (), asked)
     recorded = evict.preemptor.kind != "pod" or any(len(unit.pods) > 1 for unit in evict.units)
     marks: list[PodRef] = []
     groups: list[Unit] = []
@@ -217,8 +223,8 @@ def announcements(view: ClusterReader, evict: Evict, semantics: Semantics) -> An
         if as_group:
             groups.append(unit)
         by_pod = recorded and not as_group
-        marks += [ref for ref in unit.pods if by_pod or _is_read(view, ref)]
-    return Announcements((), tuple(marks), tuple(groups))
+        marks += [ref for ref in unit.pods if by_pod or ref in asked or _is_read(view, ref)]
+    return Announcements((), tuple(marks), tuple(groups), asked)
 
 
 def _is_read(view: ClusterReader, ref: PodRef) -> bool:

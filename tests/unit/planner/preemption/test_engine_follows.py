@@ -25,6 +25,7 @@ from tests.unit.planner.preemption.test_pinned import daemon_set, of_daemon_set
 from podium.api.core import Namespace
 from podium.api.membership import GroupKey
 from podium.api.meta import ObjectMeta
+from podium.api.saving import SAVES_ON_NOTICE
 from podium.cluster.reader import Name
 from podium.cluster.state import ClusterState
 from podium.errors import PodiumError
@@ -85,7 +86,7 @@ _groups = st.fixed_dictionaries(
         "whole": st.booleans(),
         "priority_class_name": st.sampled_from(["", "", "patient"]),
         "preemption_policy": st.sampled_from([None, None, "Never"]),
-        "annotations": st.sampled_from([{}, {PREEMPTION_CLASS: "patient"}]),
+        "annotations": st.sampled_from([{}, {PREEMPTION_CLASS: "patient"}, {SAVES_ON_NOTICE: "20s"}]),
         "composite": st.sampled_from(["", "", "", "all"]),
     }
 )
@@ -98,6 +99,8 @@ settings_of = st.builds(
     evict_only=st.sampled_from([None, None, "default-scheduler"]),
     preemption_priority=st.booleans(),
     plugins=st.just(()),
+    pod_start_seconds=st.sampled_from([0, 300]),
+    notice_seconds=st.sampled_from([0, 60]),
 )
 
 

@@ -8,7 +8,13 @@ from tests.support.preemption.clusters import NOW, time_of
 from tests.support.preemption.scene import SECONDS, engine_of, gang, group, node, of, planned, pod, victims
 from tests.unit.planner.preemption.test_budgets import budget
 
-from podium.api.saving import CHECKPOINT, CHECKPOINT_INTERVAL, RESTART_TIME, SAVES_ON_TERMINATION
+from podium.api.saving import (
+    CHECKPOINT,
+    CHECKPOINT_INTERVAL,
+    RESTART_TIME,
+    SAVES_ON_NOTICE,
+    SAVES_ON_TERMINATION,
+)
 from podium.planner.preemption.outcome import HarmLevel, Outcome, PlanHarm
 from podium.planner.semantics import Semantics
 from podium.schedulerplugin.scheduling.verdicts import eviction
@@ -84,6 +90,9 @@ def test_harm_of_a_plan(objects: list[Any], expected: PlanHarm, semantics: Seman
         ({SAVES_ON_TERMINATION: "20s", CHECKPOINT: time_of(SECONDS - 10)}, {}, 10),
         ({SAVES_ON_TERMINATION: "31s"}, {}, 600),
         ({SAVES_ON_TERMINATION: "soon"}, {}, 600),
+        ({SAVES_ON_NOTICE: "45s"}, {}, 45),
+        ({SAVES_ON_NOTICE: "45s", SAVES_ON_TERMINATION: "20s"}, {}, 20),
+        ({SAVES_ON_NOTICE: "61s"}, {}, 600),
         ({RESTART_TIME: "2m"}, {}, 600),
         ({SAVES_ON_TERMINATION: "20s", RESTART_TIME: "2h"}, {}, 600),
         ({SAVES_ON_TERMINATION: "20s", RESTART_TIME: "2m"}, {}, 140),
@@ -99,6 +108,9 @@ def test_harm_of_a_plan(objects: list[Any], expected: PlanHarm, semantics: Seman
         "it saves its work, and did so a moment ago",
         "it needs more than its grace period",
         "no duration",
+        "it saves its work on notice",
+        "it saves its work sooner after SIGTERM",
+        "it needs a longer notice than the scheduler gives",
         "a restart alone is no reason to stay",
         "it says that it cannot restart soon",
         "it saves its work, and restarts",

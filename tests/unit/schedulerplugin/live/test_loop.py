@@ -16,6 +16,7 @@ from tests.support.waiting import PATIENCE_SECONDS
 from podium.api.events import EventDraft
 from podium.api.membership import GroupKey
 from podium.api.records import PlanMode, Result
+from podium.api.saving import CHECKPOINT, SAVES_ON_NOTICE
 from podium.kube.connection import RefusedError
 from podium.runtime.worker import Worker
 from podium.schedulerplugin.live.loop import Loop
@@ -76,6 +77,10 @@ class Scene:
         self.logged: list[tuple[str, dict[str, Any]]] = []
         self.events: list[EventDraft] = []
         scheduler, first = world.scheduler, [list(effects)] if effects else []
+        # Steady seconds, and what happens while the loop sleeps.
+        self.seconds = 0.0
+        self.stopped = False
+        self.while_asleep: Callable[[], object] = lambda: None
         step, has_work = scheduler.step, scheduler.has_work
         scheduler.step = lambda moment: first.pop() if first else step(moment)  # type: ignore[method-assign]
         scheduler.has_work = lambda now: bool(first) or has_work(now)  # type: ignore[method-assign]
@@ -86,12 +91,18 @@ class Scene:
             history=self.recorder,
             metrics=self.recorder,
             emit=self.events.append,
-            clock=lambda: 0.0,
+            clock=lambda: self.seconds,
             now=lambda: NOW,
+            sleep=self._sleep,
             log_event=lambda event, fields: self.logged.append((event, dict(fields))),
             worker=Worker(),
             deciding=lambda _keys: None,
         )
+
+    async def _sleep(self, seconds: float) -> None:
+        self.seconds += 0.0 if self.stopped else seconds
+        self.while_asleep()
+        await asyncio.sleep(0)
 
     async def until(self, done: Callable[[], bool]) -> None:
         """Run the loop until a condition holds."""
@@ -202,6 +213,60 @@ async def test_a_preemption_marks_and_deletes_its_victims() -> None:
     ((plan,),) = scene.recorder.named("append")
     assert (plan.mode, plan.podCount) == (PlanMode.ENFORCED, 1)
     assert len(scene.recorder.named("began")) == 1
+
+
+def saving() -> World:
+    """Return a full node with a pod that saves its work on notice, and a waiting one."""
+    victim = running("low")
+    victim.metadata.annotations = {SAVES_ON_NOTICE: "40s"}
+    return World(node("n1", 1), victim, pod("high", 1, 10))
+
+
+async def test_an_eviction_waits_until_the_victim_has_saved_its_work() -> None:
+    scene = Scene(saving())
+
+    def save() -> None:
+        if scene.seconds == 3:
+            saved = running("low")
+            saved.metadata.annotations = {SAVES_ON_NOTICE: "40s", CHECKPOINT: "2026-11-21T00:00:00Z"}
+            scene.world.apply(saved)
+
+    scene.while_asleep = save
+    await scene.until(lambda: bool(scene.recorder.named("evicted")))
+    assert scene.writes.done == [Write("ask", "low", "True"), Write("delete", "low")]
+    assert scene.seconds == 3
+
+
+async def test_an_eviction_waits_no_longer_than_the_victim_declares() -> None:
+    scene = Scene(saving())
+    await scene.until(lambda: bool(scene.recorder.named("evicted")))
+    assert scene.writes.done == [Write("ask", "low", "True"), Write("delete", "low")]
+    assert scene.seconds == 40
+
+
+async def test_a_victim_goes_on_when_its_room_is_not_needed_any_more() -> None:
+    scene = Scene(saving())
+    scene.while_asleep = lambda: scene.world.state.remove(scene.world.state.pods[NS, "high"])
+    await scene.until(lambda: bool(scene.recorder.named("gave_up")))
+    assert scene.writes.done == [Write("ask", "low", "True"), Write("mark", "low", "False")]
+
+
+async def test_evictions_that_wait_for_their_victims_leave_room_for_other_writes() -> None:
+    """Each of these preemptions has as many writes as may be in flight at a time."""
+    nodes = [node(f"n{at}", 64, room={"pods": 100}) for at in range(40)]
+    victims = [running(f"v-{at}-{number}", f"n{at}") for at in range(40) for number in range(64)]
+    for victim in victims:
+        victim.metadata.annotations = {SAVES_ON_NOTICE: "60s"}
+    scene = Scene(World(*nodes, *victims, *(pod(f"high-{at}", 64, 10) for at in range(40))))
+    scene.stopped = True
+
+    def come() -> None:
+        if (NS, "late") not in scene.world.state.pods and len(scene.writes.done) == len(victims):
+            scene.world.apply(node("free", 1), pod("late"))
+
+    scene.while_asleep = come
+    await scene.until(lambda: Write("bind", "late", "free") in scene.writes.done)
+    assert not any(write.what == "delete" for write in scene.writes.begun)
 
 
 async def test_a_victim_that_the_api_server_keeps_is_named_to_its_owner() -> None:

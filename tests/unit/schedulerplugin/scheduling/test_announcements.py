@@ -62,6 +62,16 @@ def test_a_whole_group_is_marked_in_place_of_its_pods() -> None:
     assert first == Announcements((), (), evict.units)
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_victim_that_is_asked_is_marked_first(*, whole: bool) -> None:
+    """The mark is the request, and what the next leader resumes from."""
+    objects = (group("v", whole=whole), *(running(f"v-{at}", "n1", group="v") for at in range(2)))
+    _, evict = announced(node(cpu=2), *objects, pod("high", 2, 10))
+    asked, world = frozenset(evict.victims), World(*objects)
+    first = announcements(world.state, evict, Semantics.KEP, asked)
+    assert first == Announcements((), evict.victims, evict.units if whole else (), asked)
+
+
 @pytest.mark.parametrize("semantics", [Semantics.V1_36, Semantics.V1_37, Semantics.PODS])
 def test_the_rules_of_kube_scheduler_announce_all(semantics: Semantics) -> None:
     first, evict = announced(node(cpu=1), running("low", "n1"), pod("high", 1, 10), semantics=semantics)

@@ -83,6 +83,10 @@ FIELDS: dict[str, tuple[dict[str, Any], LiveSettings]] = {
         {"podStartSeconds": 300},
         USUAL._replace(engine=ENGINE._replace(pod_start_seconds=300)),
     ),
+    "notice": (
+        {"noticeSeconds": 0},
+        USUAL._replace(engine=ENGINE._replace(notice_seconds=0)),
+    ),
     "hold": ({"gangHoldSeconds": 600}, USUAL._replace(gang_hold_seconds=600)),
     "binding": ({"bindTimeoutSeconds": 60}, USUAL._replace(bind_timeout_seconds=60)),
     "records": ({"recordsNamespace": "podium"}, USUAL._replace(records_namespace="podium")),
@@ -118,6 +122,7 @@ WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "rate of none": ({"evictionsPerMinute": 0}, ("evictionsPerMinute", "greater than or equal to 1")),
     "a hold of two days": ({"gangHoldSeconds": 172800}, ("gangHoldSeconds", "less than or equal to 86400")),
     "a start of two days": ({"podStartSeconds": 172800}, ("podStartSeconds", "less than or equal to 86400")),
+    "a notice of an hour": ({"noticeSeconds": 3600}, ("noticeSeconds", "less than or equal to 600")),
     "no time to bind": ({"bindTimeoutSeconds": 0}, ("bindTimeoutSeconds", "greater than or equal to 1")),
     "rate in words": ({"evictionsPerMinute": "5"}, ("evictionsPerMinute", "valid integer")),
     "no label": ({"reservedNodes": "a b"}, ("reservedNodes", "'a b' is not a label, KEY or KEY=VALUE")),

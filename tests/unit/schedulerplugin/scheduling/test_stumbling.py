@@ -105,6 +105,7 @@ async def looped(
         emit=lambda _note: None,
         clock=lambda: 0.0,
         now=lambda: NOW,
+        sleep=asyncio.sleep,
         log_event=lambda _text, _fields: None,
         worker=Worker(),
         deciding=deciding,
@@ -163,7 +164,14 @@ async def test_a_bug_at_the_start_keeps_no_other_out(monkeypatch: pytest.MonkeyP
 class Away(Recorded):
     """An API server that answers binds only."""
 
-    async def mark(self, pod: PodRef, condition: Condition, version: str | None = None) -> None:  # noqa: ARG002 - the signature of Writes
+    async def mark(
+        self,
+        pod: PodRef,
+        condition: Condition,
+        version: str | None = None,  # noqa: ARG002 - the signature of Writes
+        *,
+        requested: str = "",  # noqa: ARG002 - as above
+    ) -> None:
         self.begun.append(Write("mark", pod.name, condition.status or ""))
         await asyncio.get_running_loop().create_future()
 

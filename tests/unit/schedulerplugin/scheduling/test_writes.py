@@ -7,6 +7,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 from aiohttp import web
 from tests.support.connection.fake import Fake, serving, status
@@ -158,6 +159,14 @@ async def _mark(writes: Writes) -> None:
     await writes.mark(POD, CONDITION)
 
 
+async def _ask(writes: Writes) -> None:
+    await writes.mark(POD, CONDITION, requested="2026-11-21T11:00:00Z")
+
+
+async def _withdraw(writes: Writes) -> None:
+    await writes.mark(POD, msgspec.structs.replace(CONDITION, status="False"))
+
+
 async def _mark_version(writes: Writes) -> None:
     await writes.mark(POD, CONDITION, "7")
 
@@ -180,7 +189,7 @@ STRATEGIC = "application/strategic-merge-patch+json"
 DELETE_OPTIONS = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "uid-p"}}
 
 
-def _patch(status: dict[str, Any], **metadata: str) -> Sent:
+def _patch(status: dict[str, Any], **metadata: Any) -> Sent:
     body = {"metadata": {"uid": "uid-p", **metadata}, "status": status}
     return Sent("PATCH", f"{PATH}/status", STRATEGIC, OURS, body)
 
@@ -201,6 +210,22 @@ WRITES: list[tuple[str, Work, Sent]] = [
     ("nominate", _clear, _patch({"nominatedNodeName": None})),
     ("mark", _mark, _patch({"conditions": [WRITTEN]})),
     ("mark", _mark_version, _patch({"conditions": [WRITTEN]}, resourceVersion="7")),
+    (
+        "mark",
+        _ask,
+        _patch(
+            {"conditions": [WRITTEN]},
+            annotations={"scheduling.podium.dev/save-requested": "2026-11-21T11:00:00Z"},
+        ),
+    ),
+    (
+        "mark",
+        _withdraw,
+        _patch(
+            {"conditions": [{**WRITTEN, "status": "False"}]},
+            annotations={"scheduling.podium.dev/save-requested": None},
+        ),
+    ),
     ("delete", _delete, Sent("DELETE", PATH, "application/json", OURS, DELETE_OPTIONS)),
     (
         "group",
