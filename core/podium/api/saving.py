@@ -103,11 +103,8 @@ def problems(annotations: Mapping[str, str], grace: int | None) -> Iterator[tupl
             most = f"{longest // 3600}h" if longest >= 3600 else f"{longest // 60}m"
             bounds = f"from 1s to {most}, such as 90s, 5m or 1m30s"
             yield key, f"{annotations[key][:40]!r} is no duration {bounds}"
-    limit, saves_within = (
-        DEFAULT_GRACE if grace is None else grace,
-        _seconds(annotations, SAVES_ON_TERMINATION),
-    )
-    if saves_within is not None and saves_within > limit:
+    limit = DEFAULT_GRACE if grace is None else grace
+    if (_seconds(annotations, SAVES_ON_TERMINATION) or 0) > limit:
         longer = f"{annotations[SAVES_ON_TERMINATION]} is longer than the grace period of the pod ({limit}s)"
         yield SAVES_ON_TERMINATION, f"{longer}; raise spec.terminationGracePeriodSeconds, or save faster"
 

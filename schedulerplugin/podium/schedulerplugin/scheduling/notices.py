@@ -21,6 +21,7 @@ from podium.api.saving import NOT_SAVED, SAVE_REQUESTED, Declaration, declared
 from podium.api.schedulable import Schedulable
 from podium.api.times import seconds
 from podium.cluster.reader import ClusterReader, group_of
+from podium.planner.preemption.inflight import is_preempted
 from podium.schedulerplugin.scheduling.effects import Evict, Moment, PodRef
 
 
@@ -69,7 +70,7 @@ def waits(view: ClusterReader, asked: Iterable[Notice], now: float) -> bool:
 
 
 def is_requested(pod: Schedulable) -> bool:
-    """Return whether a pod is asked to save its work."""
+    """Return whether a pod has been asked to save its work."""
     return SAVE_REQUESTED in (pod.metadata.annotations or {})
 
 
@@ -88,8 +89,8 @@ def _declared(view: ClusterReader, pod: Schedulable) -> Declaration:
 
 
 def _requested(pod: Schedulable) -> int | None:
-    """Return since when (seconds since 1970) a pod is asked, None if it is not."""
-    text = (pod.metadata.annotations or {}).get(SAVE_REQUESTED)
+    """Return since when (seconds since 1970) a marked pod is asked, None if it is not."""
+    text = (pod.metadata.annotations or {}).get(SAVE_REQUESTED) if is_preempted(pod) else None
     try:
         return seconds(instant(text)) if text else None
     except msgspec.ValidationError:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.support.preemption.clusters import NOW, NS, time_of
-from tests.support.preemption.scene import SECONDS, group, node
+from tests.support.preemption.scene import SECONDS, group, marked_for_deletion, node
 from tests.support.scheduling.objects import begun, running
 from tests.support.scheduling.rig import World, pod
 
@@ -20,7 +20,9 @@ SAVES = {SAVES_ON_NOTICE: "40s"}
 
 
 def victim(annotations: dict[str, str], **kwargs: Any) -> Any:
-    made = running("low", "n1", **kwargs)
+    """Make a victim, which a scheduler has marked if it has asked it."""
+    marked = {"status": marked_for_deletion()} if SAVE_REQUESTED in annotations else {}
+    made = running("low", "n1", **{**marked, **kwargs})
     made.metadata.annotations = annotations
     return made
 
@@ -53,6 +55,13 @@ ASKED: dict[str, tuple[dict[str, str], int | None]] = {
         0,
     ),
 }
+
+
+def test_a_request_that_was_taken_back_counts_no_more() -> None:
+    """The annotation is a tenant's, or is left from an earlier preemption."""
+    old = victim({**SAVES, SAVE_REQUESTED: time_of(SECONDS - 90) or ""}, status={})
+    world = begun(node(cpu=1), old, pod("high", 1, 10))
+    assert [notice.until - MOMENT.seconds for notice in asked(world)] == [40]
 
 
 @pytest.mark.parametrize("case", ASKED)
