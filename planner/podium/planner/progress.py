@@ -1,4 +1,4 @@
-"""The progress of a pod: when it started, and which of its versions decide nothing.
+"""The progress of a pod: when it started, what it declares, and which of its versions decide nothing.
 
 Most changes of a pod only report its progress. The snapshot keeps such a version and changes no array.
 """
@@ -11,6 +11,7 @@ from podium.api.meta import ObjectMeta, instant
 from podium.api.podrequests import resized
 from podium.api.saving import NOT_SAVED, Declaration, declared
 from podium.api.schedulable import Schedulable
+from podium.cluster.reader import ClusterReader, group_of
 
 # The start of a pod that has not started: later than any.
 NO_START = 2**63 - 1
@@ -23,6 +24,13 @@ def start_of(pod: Schedulable) -> tuple[int, str]:
         return int(instant(started).timestamp()) if started else NO_START, ""
     except msgspec.ValidationError:
         return NO_START, f"{started!r} is not a time such as 2026-01-31T12:00:00Z"
+
+
+def declaration_of(view: ClusterReader, pod: Schedulable) -> Declaration:
+    """Return what a pod declares about its work, itself or by its group."""
+    group = group_of(view, pod)
+    of_group = None if group is None else group.metadata.annotations
+    return declared(pod.metadata.annotations, of_group, pod.spec.terminationGracePeriodSeconds)
 
 
 def same_for_scheduling(was: Schedulable | None, pod: Schedulable) -> bool:

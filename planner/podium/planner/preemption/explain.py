@@ -18,6 +18,7 @@ from podium.api.groups import PodGroup
 from podium.api.membership import key_of
 from podium.api.podrequests import PODS
 from podium.api.priority import HIGHEST_USER_PRIORITY
+from podium.api.saving import NOT_SAVED
 from podium.api.times import LAST_SECOND, written_at
 from podium.audit.trees import unknown_tree_findings
 from podium.cluster.reader import name_of
@@ -50,6 +51,7 @@ from podium.planner.preemption.target import PlacementTarget
 from podium.planner.preemption.topology import Topology
 from podium.planner.preemption.unitarrays import NO_UNIT
 from podium.planner.preemption.units import Units
+from podium.planner.progress import declaration_of
 from podium.planner.snapshot import Problem
 from podium.text import count, listed, some
 
@@ -336,7 +338,20 @@ class Explainer:
         reason = self._needed(lead)
         if of_daemon_set(self._snapshot.pod_at(lead), self._engine.view):
             reason += "; its DaemonSet creates it again for this node"
+        reason += self._saving(lead)
         return self._verdict(lead, reason, violates=lead in chosen.plan.violating)
+
+    def _saving(self, lead: int) -> str:
+        """Return how a unit saves its work before its eviction, after a semicolon; empty if it does not."""
+        pods = (self._snapshot.pod_at(row) for row in self._units.members(lead).tolist())
+        works = [declaration_of(self._engine.view, pod) for pod in pods]
+        after_sigterm = max(work.saves_within for work in works)
+        if after_sigterm != NOT_SAVED:
+            return f"; it saves its work within {after_sigterm} s after SIGTERM"
+        on_notice = max(min(work.saves_within, work.notice) for work in works)
+        if on_notice > self._engine.settings.notice_seconds or not self._units.rules.marks_groups:
+            return ""
+        return f"; it is asked first, and saves its work within {on_notice} s"
 
     def _needed(self, lead: int) -> str:
         """Return the resources of a unit that the preemptor needs."""

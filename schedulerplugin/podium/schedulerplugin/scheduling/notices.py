@@ -17,11 +17,12 @@ import msgspec
 
 from podium.api.meta import instant
 from podium.api.priority import HIGHEST_USER_PRIORITY
-from podium.api.saving import NOT_SAVED, SAVE_REQUESTED, Declaration, declared
+from podium.api.saving import NOT_SAVED, SAVE_REQUESTED
 from podium.api.schedulable import Schedulable
 from podium.api.times import seconds
-from podium.cluster.reader import ClusterReader, group_of
+from podium.cluster.reader import ClusterReader
 from podium.planner.preemption.inflight import is_preempted
+from podium.planner.progress import declaration_of
 from podium.schedulerplugin.scheduling.effects import Evict, Moment, PodRef
 
 
@@ -49,7 +50,7 @@ def _asked(view: ClusterReader, victims: Iterable[PodRef], longest: int, moment:
         pod = _running(view, ref)
         if pod is None:
             continue
-        work = _declared(view, pod)
+        work = declaration_of(view, pod)
         if work.saves_within != NOT_SAVED or work.notice > longest:
             continue
         since = _requested(pod)
@@ -64,7 +65,7 @@ def waits(view: ClusterReader, asked: Iterable[Notice], now: float) -> bool:
     return any(
         now < notice.until
         and (pod := _running(view, notice.pod)) is not None
-        and _declared(view, pod).saved == notice.saved
+        and declaration_of(view, pod).saved == notice.saved
         for notice in asked
     )
 
@@ -80,12 +81,6 @@ def _running(view: ClusterReader, ref: PodRef) -> Schedulable | None:
     if not isinstance(pod, Schedulable) or pod.metadata.uid != ref.uid or pod.finished:
         return None
     return pod if pod.metadata.deletionTimestamp is None else None
-
-
-def _declared(view: ClusterReader, pod: Schedulable) -> Declaration:
-    group = group_of(view, pod)
-    of_group = None if group is None else group.metadata.annotations
-    return declared(pod.metadata.annotations, of_group, pod.spec.terminationGracePeriodSeconds)
 
 
 def _requested(pod: Schedulable) -> int | None:

@@ -156,6 +156,43 @@ def test_with_a_price_of_starts_fewer_pods_are_evicted(start_seconds: int, evict
     assert len(victims(plan)) == evicted
 
 
+@pytest.mark.parametrize(
+    ("of_pods", "semantics", "reason"),
+    [
+        (({}, {}), Semantics.KEP, ""),
+        (({SAVES_ON_TERMINATION: "20s"}, {}), Semantics.KEP, ""),
+        (
+            ({SAVES_ON_TERMINATION: "20s"}, {SAVES_ON_TERMINATION: "30s"}),
+            Semantics.KEP,
+            "; it saves its work within 30 s after SIGTERM",
+        ),
+        (
+            ({SAVES_ON_NOTICE: "20s"}, {SAVES_ON_TERMINATION: "30s"}),
+            Semantics.KEP,
+            "; it is asked first, and saves its work within 30 s",
+        ),
+        (({SAVES_ON_NOTICE: "20s"}, {SAVES_ON_NOTICE: "61s"}), Semantics.KEP, ""),
+        (({SAVES_ON_NOTICE: "20s"}, {SAVES_ON_NOTICE: "20s"}), Semantics.V1_38, ""),
+    ],
+    ids=[
+        "nothing declared",
+        "one of two members",
+        "after SIGTERM",
+        "one of them on notice",
+        "longer than the scheduler waits",
+        "kube-scheduler asks no workload",
+    ],
+)
+def test_a_plan_says_how_a_victim_saves_its_work(
+    of_pods: tuple[dict[str, str], ...], semantics: Semantics, reason: str
+) -> None:
+    members = [low(f"g-{at}", 4, group="g") for at in range(2)]
+    for member, annotations in zip(members, of_pods, strict=True):
+        member.metadata.annotations = annotations
+    plan = planned(NODE, group("g", 1, 2, whole=True), members, high(8), semantics=semantics)
+    assert {unit.reason for unit in plan.victims} == {f"its {GPU} on n1 is needed{reason}"}
+
+
 def test_the_workload_that_saves_its_work_is_evicted() -> None:
     """It began long before the other one, which loses ten minutes."""
     saving, other = low("saving", 8, ago=90_000), low("other", 8, where="n2")
