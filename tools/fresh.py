@@ -151,7 +151,9 @@ def _folder(cache: Path) -> Iterator[Path]:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A shell ignores SIGINT for what it starts in the background.
+    for ending in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ending, signal.default_int_handler)
     try:
         sys.exit(main())
     except KeyboardInterrupt:
