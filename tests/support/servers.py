@@ -24,6 +24,7 @@ from typing import Any
 
 import pytest
 from tests.support.prepared import prepare
+from tests.support.waiting import comes
 from tools.devcluster.controlplane import cluster as local
 from tools.devcluster.controlplane import process, programs
 from tools.devcluster.controlplane.client import Client
@@ -80,6 +81,16 @@ _SERVERS = {
 }
 
 
+# The answers of an API server that replaces the storage of a kind because its definition has changed
+# (kubernetes/kubernetes#53586): clients send their requests again.
+_REDEFINED = {429: "storage is (re)initializing", 503: "apiserver is shutting down"}
+
+
+def is_redefined(code: int, answer: Any) -> bool:
+    """Return whether an API server asks to come again because it replaces the storage of a kind."""
+    return code in _REDEFINED and isinstance(answer, dict) and answer.get("message") == _REDEFINED[code]
+
+
 @dataclass(frozen=True)
 class Server:
     """A running API server; `request` and `kubectl` act as its administrator."""
@@ -104,8 +115,18 @@ class Server:
     def request(
         self, method: str, path: str, body: Any = None, content_type: str = "application/json"
     ) -> tuple[int, Any]:
-        """Send a request on the kept connection; return the status code and the decoded answer."""
-        return self.client.request(method, path, body, content_type)
+        """Send a request on the kept connection; return the status code and the decoded answer.
+
+        It is sent again while the server replaces the storage of the kind.
+        """
+        answers: list[tuple[int, Any]] = []
+
+        def is_answered() -> bool:
+            answers.append(self.client.request(method, path, body, content_type))
+            return not is_redefined(*answers[-1])
+
+        comes(is_answered)
+        return answers[-1]
 
     def program(self, name: str) -> Path:
         """Return the path of a program of this release, built if it does not exist yet."""
