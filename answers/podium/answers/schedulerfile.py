@@ -61,6 +61,10 @@ def _namespace(text: str) -> str:
     return text
 
 
+StartSeconds = Annotated[pydantic.StrictInt, pydantic.Field(ge=0, le=86_400)]
+NoticeSeconds = Annotated[pydantic.StrictInt, pydantic.Field(ge=0, le=LONGEST_NOTICE)]
+
+
 class SchedulerModel(Strict):
     """The whole file."""
 
@@ -88,9 +92,9 @@ class SchedulerModel(Strict):
     "Weights of cpu and memory in that score, and of accelerators in packing: docs/scheduler-explained.md."
     preemptionPriority: pydantic.StrictBool = False
     "Whether the annotation scheduling.podium.dev/preemption-priority-class is used."
-    podStartSeconds: Annotated[pydantic.StrictInt, pydantic.Field(ge=0, le=86_400)] = 0
+    podStartSeconds: StartSeconds = 0
     "Time from a start until a pod works, a part of the price of its eviction: docs/saving.md."
-    noticeSeconds: Annotated[pydantic.StrictInt, pydantic.Field(ge=0, le=LONGEST_NOTICE)] = DEFAULT_NOTICE
+    noticeSeconds: NoticeSeconds = DEFAULT_NOTICE
     "How long an eviction may wait for a victim that saves its work on notice, 0 for never: docs/saving.md."
     plugins: list[Annotated[str, pydantic.Field(min_length=1)]] = pydantic.Field(default=[])
     "Names of the installed plugins that are used: docs/plugins.md."

@@ -1,8 +1,8 @@
-"""What a workload declares about its work: that it saves it when it is evicted, and how often it does anyway.
+"""The declaration of a workload: that it saves its work at an eviction, and how often it does so anyway.
 
 The declaration is in annotations of a pod, or of its group for all members. A pod's own annotation counts
-before its group's. Owners such as a Job give their pods the annotations of the pod template. Nobody gains by
-a false declaration: it only makes the workload a cheaper victim.
+before its group's. Owners such as a Job give their pods the annotations of the pod template. A false
+declaration gains nothing: it only makes the workload a cheaper victim.
 """
 
 import math
@@ -54,7 +54,7 @@ _LONGEST: Final[Mapping[str, int]] = {
 
 
 class Declaration(NamedTuple):
-    """What a pod declares, in seconds: `saved` since 1970 or NO_CHECKPOINT, `interval` 0 for none.
+    """The declaration of a pod, in seconds: `saved` since 1970 or NO_CHECKPOINT, `interval` 0 for none.
 
     `saves_within` is the time after SIGTERM, `notice` that after a request; NOT_SAVED for none.
     """

@@ -467,7 +467,7 @@ DECLARATIONS: dict[str, tuple[str, str, str]] = {
 
 
 class TestDeclarations:
-    """What a pod or a group says about its work is refused with what to write."""
+    """A wrong declaration of a pod or a group is refused with what to write."""
 
     @pytest.mark.parametrize(("key", "text", "message"), DECLARATIONS.values(), ids=list(DECLARATIONS))
     def test_a_pod_is_judged_with_its_grace_period(self, key: str, text: str, message: str) -> None:

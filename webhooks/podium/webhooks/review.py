@@ -8,6 +8,7 @@ because a registration that matches too much must not stop a cluster.
 """
 
 import base64
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
@@ -17,13 +18,7 @@ from podium import jsontext
 from podium.api.convert import KEPT
 from podium.api.findings import Finding
 from podium.api.groups import GROUP_LABEL
-from podium.api.saving import (
-    CHECKPOINT,
-    CHECKPOINT_INTERVAL,
-    RESTART_TIME,
-    SAVES_ON_NOTICE,
-    SAVES_ON_TERMINATION,
-)
+from podium.api.saving import KEYS as SAVING
 from podium.groups.autogroups import AUTO_LABEL, FORM_LABELS, TREE_LABEL
 from podium.rules.admission import Verdict
 from podium.rules.context import Operation, Request
@@ -75,18 +70,26 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
     request: Request | None
 
 
+def _texts(name: str, keys: Iterable[str], bases: tuple[type, ...] = ()) -> type[msgspec.Struct]:
+    """Return a Struct with a field for each of these labels or annotations."""
+    fields = [
+        (f"text{number}", str | UnsetType | None, msgspec.field(default=UNSET, name=key))
+        for number, key in enumerate(keys)
+    ]
+    return msgspec.defstruct(name, fields, bases=bases, gc=False)
+
+
 class _Labels(msgspec.Struct, gc=False):
     group: str | UnsetType | None = msgspec.field(default=UNSET, name=GROUP_LABEL)
     gang: str | UnsetType | None = msgspec.field(default=UNSET, name=AUTO_LABEL)
 
 
-class _Annotations(msgspec.Struct, gc=False):
-    kept: str | UnsetType | None = msgspec.field(default=UNSET, name=KEPT)
-    saved: str | UnsetType | None = msgspec.field(default=UNSET, name=CHECKPOINT)
-    saves: str | UnsetType | None = msgspec.field(default=UNSET, name=SAVES_ON_TERMINATION)
-    notice: str | UnsetType | None = msgspec.field(default=UNSET, name=SAVES_ON_NOTICE)
-    interval: str | UnsetType | None = msgspec.field(default=UNSET, name=CHECKPOINT_INTERVAL)
-    restart: str | UnsetType | None = msgspec.field(default=UNSET, name=RESTART_TIME)
+if TYPE_CHECKING:
+
+    class _Annotations(msgspec.Struct, gc=False):
+        kept: str | UnsetType | None = UNSET
+else:
+    _Annotations = _texts("_Annotations", (KEPT, *SAVING))
 
 
 class _RequestMetadata(msgspec.Struct, gc=False):
@@ -148,16 +151,8 @@ class _ReviewedOwner(msgspec.Struct, gc=False):
 if TYPE_CHECKING:
     _AskingLabels = _Labels
 else:
-    # A field for each further label that decides the gang of a pod.
-    _AskingLabels = msgspec.defstruct(
-        "_AskingLabels",
-        [
-            (f"label{number}", str | UnsetType | None, msgspec.field(default=UNSET, name=label))
-            for number, label in enumerate((TREE_LABEL, *FORM_LABELS))
-        ],
-        bases=(_Labels,),
-        gc=False,
-    )
+    # The further labels that decide the gang of a pod.
+    _AskingLabels = _texts("_AskingLabels", (TREE_LABEL, *FORM_LABELS), bases=(_Labels,))
 
 
 class _AskingMetadata(msgspec.Struct, gc=False):

@@ -12,8 +12,7 @@ from typing import Annotated, Literal
 
 import pydantic
 
-from podium.answers.schedulerfile import ResourceWeights, weights_of
-from podium.api.saving import LONGEST_NOTICE
+from podium.answers.schedulerfile import NoticeSeconds, ResourceWeights, StartSeconds, weights_of
 from podium.documents.configfile import Strict, read_config
 from podium.planner.scores import Strategy
 from podium.planner.settings import Budgets, DivergencePolicy, Settings
@@ -36,9 +35,9 @@ class WhatIfModel(Strict):
     """Only pods of this scheduler are victims; an explicit null means any scheduler."""
     preemptionPriority: pydantic.StrictBool | None = None
     """Whether the annotation scheduling.podium.dev/preemption-priority-class is used."""
-    podStartSeconds: Annotated[pydantic.StrictInt, pydantic.Field(ge=0, le=86_400)] | None = None
+    podStartSeconds: StartSeconds | None = None
     """The time from a start until a pod works, a part of the price of its eviction: docs/saving.md."""
-    noticeSeconds: Annotated[pydantic.StrictInt, pydantic.Field(ge=0, le=LONGEST_NOTICE)] | None = None
+    noticeSeconds: NoticeSeconds | None = None
     """How long an eviction may wait for a victim that saves its work on notice: docs/saving.md."""
 
 

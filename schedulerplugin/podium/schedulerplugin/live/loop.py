@@ -58,6 +58,7 @@ from podium.schedulerplugin.scheduling.effects import (
     Unmark,
     entry_name,
     pod_ref,
+    stored_pod,
 )
 from podium.schedulerplugin.scheduling.messages import (
     UNSCHEDULABLE,
@@ -66,8 +67,14 @@ from podium.schedulerplugin.scheduling.messages import (
     unscheduled_condition,
     withdrawn_condition,
 )
-from podium.schedulerplugin.scheduling.notices import Notice, is_requested, notices, waits
-from podium.schedulerplugin.scheduling.preemptions import Announcements, announcements
+from podium.schedulerplugin.scheduling.preemptions import (
+    Announcements,
+    Notice,
+    announcements,
+    is_requested,
+    notices,
+    waits,
+)
 from podium.schedulerplugin.scheduling.scheduler import Scheduler
 
 # Writes in flight before no further step runs: some seconds of an API server's work. An effect has at most
@@ -399,8 +406,8 @@ class Loop:
             self._under_way += weight
 
     def _stays(self, ref: PodRef) -> bool:
-        pod = self._view.pods.get(ref.key)
-        return pod is not None and pod.metadata.uid == ref.uid and pod.metadata.deletionTimestamp is None
+        pod = stored_pod(self._view, ref)
+        return pod is not None and pod.metadata.deletionTimestamp is None
 
     def _conditions(self, evict: Evict, asked: Collection[PodRef]) -> Conditions:
         """Return the conditions of a preemption, computed from the pods as stored when they are written."""
@@ -429,9 +436,8 @@ class Loop:
         """Return a function that returns the condition of a pod, None if the pod is gone."""
 
         def state(ref: PodRef) -> Condition | None:
-            pod = self._view.pods.get(ref.key)
-            same_pod = isinstance(pod, Schedulable) and pod.metadata.uid == ref.uid
-            return condition(pod) if same_pod and isinstance(pod, Schedulable) else None
+            pod = stored_pod(self._view, ref)
+            return None if pod is None else condition(pod)
 
         return state
 

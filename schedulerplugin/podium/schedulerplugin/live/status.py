@@ -47,7 +47,15 @@ from podium.planner.preemption.inflight import DISRUPTION_TARGET, is_preempted
 from podium.runtime.workqueue import Workqueue
 from podium.schedulerplugin.live.writes import Writes, is_final, together
 from podium.schedulerplugin.scheduling import messages
-from podium.schedulerplugin.scheduling.effects import Evict, Key, PodRef, Preemptor, ReportPending, Unit
+from podium.schedulerplugin.scheduling.effects import (
+    Evict,
+    Key,
+    PodRef,
+    Preemptor,
+    ReportPending,
+    Unit,
+    stored_pod,
+)
 from podium.schedulerplugin.scheduling.messages import (
     SCHEDULED,
     UNSCHEDULABLE,
@@ -489,10 +497,11 @@ class Statuses:
             del self._wanted[key]
 
     async def _write_unmarked(self, key: Name) -> None:
-        pod, stored = self._unmarked.get(key), self._view.pods.get(key)
+        pod = self._unmarked.get(key)
         if pod is None:
             return
-        if isinstance(stored, Schedulable) and stored.metadata.uid == pod.uid:
+        stored = stored_pod(self._view, pod)
+        if stored is not None:
             await self._mark(pod, withdrawn_condition(stored, self._now()), stored.metadata.resourceVersion)
         if self._unmarked.get(key) is pod:
             del self._unmarked[key]

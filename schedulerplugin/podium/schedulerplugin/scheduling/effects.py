@@ -10,7 +10,7 @@ from typing import NamedTuple
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.api.membership import GroupKey
 from podium.api.schedulable import Schedulable
-from podium.cluster.reader import Name
+from podium.cluster.reader import ClusterReader, Name
 from podium.planner.engine import Engine
 from podium.planner.liveplugin import PreBindWrite
 
@@ -69,6 +69,12 @@ Placements = tuple[tuple[PodRef, str], ...]
 def pod_ref(pod: Schedulable) -> PodRef:
     """Return the reference of a pod."""
     return PodRef(pod.metadata.namespace or "", pod.metadata.name or "", pod.metadata.uid or "")
+
+
+def stored_pod(view: ClusterReader, ref: PodRef) -> Schedulable | None:
+    """Return a pod as it is stored, None if it is gone or another pod has its name."""
+    pod = view.pods.get(ref.key)
+    return pod if isinstance(pod, Schedulable) and pod.metadata.uid == ref.uid else None
 
 
 def ref_at(engine: Engine, row: int) -> PodRef:

@@ -20,6 +20,12 @@ counts as free for the next leader, and no other plan costs less than the rest o
 kube-scheduler's releases do not have this property, so under those rules everything is announced as
 kube-scheduler does.
 
+A victim that declares `saves-on-notice` is asked by its mark: the condition DisruptionTarget, and with it the
+annotation SAVE_REQUESTED, which a container can read as a file of a downward-API volume. Its eviction waits
+(`waits`) until the time of its checkpoint moves, until the declared time is over, or until it is gone. When
+the mark is withdrawn, the annotation goes with it, and the workload may go on. The annotation says since when
+the victim knows. So no victim has more time because the leader changes, and none has less.
+
 `begun` reads that record after a takeover: the remaining victims of each preemption. It is only a hint. A
 tenant that may write the status of a pod or of a group can write one, and the cluster has changed since. So
 it only says which plan to look at first, and that plan has to pass every check of a new one. A plan that does
@@ -30,11 +36,14 @@ from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from podium.api.events import PREEMPTOR
 from podium.api.membership import GroupKey
-from podium.api.meta import Condition
+from podium.api.meta import Condition, instant
+from podium.api.priority import HIGHEST_USER_PRIORITY
+from podium.api.saving import NOT_SAVED, SAVE_REQUESTED
 from podium.api.schedulable import Schedulable
 from podium.api.times import seconds
 from podium.cluster.reader import Child, ClusterReader, name_of
@@ -48,6 +57,7 @@ from podium.planner.preemption.inflight import (
 )
 from podium.planner.preemption.target import PlacementTarget, Unplaceable
 from podium.planner.preemption.unitarrays import NO_UNIT
+from podium.planner.progress import declaration_of
 from podium.planner.semantics import Semantics
 from podium.planner.settings import PreemptionMode
 from podium.schedulerplugin.scheduling.effects import (
@@ -59,6 +69,7 @@ from podium.schedulerplugin.scheduling.effects import (
     Unit,
     Unmark,
     ref_at,
+    stored_pod,
 )
 from podium.schedulerplugin.scheduling.entry import EntryPhase
 from podium.schedulerplugin.scheduling.entrypods import EntryPods
@@ -195,6 +206,71 @@ def _may_go(engine: LiveEngine, entry_pods: EntryPods, evict: Evict, moment: Mom
     )
     engine.mark_for_deletion(rows)
     return bool(permitted)
+
+
+class Notice(NamedTuple):
+    """A victim that saves its work on notice: `until` (steady seconds), and its checkpoint before that."""
+
+    pod: PodRef
+    until: float
+    saved: int
+
+
+def notices(view: ClusterReader, evict: Evict, longest: int, moment: Moment) -> tuple[Notice, ...]:
+    """Return the victims of a preemption to ask; no time is longer than `longest` (seconds).
+
+    Nothing that runs the cluster waits: for a preemptor of a system class no victim is asked.
+    """
+    if evict.preemptor.priority > HIGHEST_USER_PRIORITY:
+        return ()
+    return tuple(_asked(view, evict.victims, longest, moment))
+
+
+def _asked(view: ClusterReader, victims: Iterable[PodRef], longest: int, moment: Moment) -> Iterator[Notice]:
+    now = seconds(moment.now)
+    for ref in victims:
+        pod = _running(view, ref)
+        if pod is None:
+            continue
+        work = declaration_of(view, pod)
+        if work.saves_within != NOT_SAVED or work.notice > longest:
+            continue
+        since = _requested(pod)
+        left = work.notice if since is None else min(max(since + work.notice - now, 0), work.notice)
+        # A checkpoint since an earlier leader asked is the answer.
+        answered = since is not None and work.saved >= since
+        yield Notice(ref, moment.seconds if answered else moment.seconds + left, work.saved)
+
+
+def waits(view: ClusterReader, asked: Iterable[Notice], now: float) -> bool:
+    """Return whether a victim may still save its work; `now` is in steady seconds."""
+    return any(
+        now < notice.until
+        and (pod := _running(view, notice.pod)) is not None
+        and declaration_of(view, pod).saved == notice.saved
+        for notice in asked
+    )
+
+
+def is_requested(pod: Schedulable) -> bool:
+    """Return whether a pod has been asked to save its work."""
+    return SAVE_REQUESTED in (pod.metadata.annotations or {})
+
+
+def _running(view: ClusterReader, ref: PodRef) -> Schedulable | None:
+    """Return a pod that exists and neither ends nor has ended."""
+    pod = stored_pod(view, ref)
+    ends = pod is None or pod.finished or pod.metadata.deletionTimestamp is not None
+    return None if ends else pod
+
+
+def _requested(pod: Schedulable) -> int | None:
+    """Return since when (seconds since 1970) a marked pod is asked, None if it is not."""
+    text = (pod.metadata.annotations or {}).get(SAVE_REQUESTED) if is_preempted(pod) else None
+    try:
+        return seconds(instant(text)) if text else None
+    except msgspec.ValidationError:
+        return None
 
 
 class Announcements(NamedTuple):

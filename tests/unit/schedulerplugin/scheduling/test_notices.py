@@ -1,4 +1,4 @@
-"""Which victims are asked to save their work, how long their eviction waits, and what ends the wait."""
+"""Victims that are asked to save their work: the time for which their eviction waits, and its end."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -13,7 +13,7 @@ from tests.support.scheduling.rig import World, pod
 
 from podium.api.saving import CHECKPOINT, SAVE_REQUESTED, SAVES_ON_NOTICE, SAVES_ON_TERMINATION
 from podium.schedulerplugin.scheduling.effects import Moment
-from podium.schedulerplugin.scheduling.notices import Notice, notices, waits
+from podium.schedulerplugin.scheduling.preemptions import Notice, notices, waits
 
 MOMENT = Moment(NOW, 1_000.0)
 SAVES = {SAVES_ON_NOTICE: "40s"}
