@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench import cluster
-from tests.support import controlplane_faults
+from tests.support import recycling
 from tests.support.servers import Server
 from tools.devcluster.controlplane import process, state
 from tools.devcluster.controlplane.components import log
@@ -108,7 +108,7 @@ class Fleet(NamedTuple):
 
     def _put(self, objects: list[tuple[bytes, bytes]]) -> None:
         puts = [{"requestPut": {"key": _encoded(key), "value": _encoded(value)}} for key, value in objects]
-        controlplane_faults.etcd(self.server, "kv/txn", {"success": puts})
+        recycling.etcd(self.server.folder, "kv/txn", {"success": puts})
 
 
 @contextlib.contextmanager
@@ -175,7 +175,7 @@ def filled(server: Server, groups: int) -> Fleet:
         _template(server, ended, _OTHER, "hole-pod-end-x7k2p"),
     )
     for template in fleet[2:]:
-        controlplane_faults.etcd(server, "kv/deleterange", {"key": _encoded(template.key)})
+        recycling.etcd(server.folder, "kv/deleterange", {"key": _encoded(template.key)})
     fleet.fill()
     return fleet
 
@@ -207,7 +207,7 @@ def _is_ready(server: Server) -> bool:
 def _stored(server: Server, name: str, uid: str) -> Template:
     """Return etcd's key and value of an object in our namespace."""
     everything = {"key": _encoded(b"/"), "range_end": _encoded(b"0")}
-    for entry in controlplane_faults.etcd(server, "kv/range", everything)["kvs"]:
+    for entry in recycling.etcd(server.folder, "kv/range", everything)["kvs"]:
         key = base64.b64decode(entry["key"])
         if key.endswith(f"/{_NAMESPACE}/{name}".encode()):
             return Template(key, base64.b64decode(entry["value"]), uid)

@@ -1,20 +1,15 @@
 """Faults of a real control plane: its API server stops and returns, and etcd drops its history."""
 
 import base64
-import http.client
-import json
 import os
-import socket
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from pathlib import Path
-from typing import Any
+from contextlib import contextmanager
 
 import msgspec
+from tests.support.recycling import etcd
 from tests.support.servers import Server
 from tools.devcluster.controlplane import cluster, process, state
-from tools.devcluster.controlplane.components import ETCD_SOCKET
 
 # kube-apiserver stops listening at once and then waits a minute for its watches; a kubelet does not wait.
 _GRACE_SECONDS = 2.0
@@ -46,28 +41,6 @@ def switch_gates(server: Server, *, on: bool) -> None:
 def compact(server: Server) -> int:
     """Compact etcd's history before now, as happens every few minutes; return the revision left."""
     key = base64.b64encode(b"/").decode()
-    revision = int(etcd(server, "kv/range", {"key": key, "limit": 1})["header"]["revision"])
-    etcd(server, "kv/compaction", {"revision": revision, "physical": True})
+    revision = int(etcd(server.folder, "kv/range", {"key": key, "limit": 1})["header"]["revision"])
+    etcd(server.folder, "kv/compaction", {"revision": revision, "physical": True})
     return revision
-
-
-class _ToSocket(http.client.HTTPConnection):
-    """HTTP over a Unix socket."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost")
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.connect(str(self._path))
-
-
-def etcd(server: Server, call: str, body: dict[str, Any]) -> Any:
-    """Make one call of etcd's JSON gateway; components.py says where it listens."""
-    with closing(_ToSocket(server.folder / ETCD_SOCKET)) as connection:
-        connection.request("POST", f"/v3/{call}", json.dumps(body))
-        response = connection.getresponse()
-        answer = json.loads(response.read())
-    assert response.status == 200, answer
-    return answer

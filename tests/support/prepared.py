@@ -50,7 +50,7 @@ def _certify(folder: Path) -> None:
 def _unused(wanted: local.WantedCluster, root: Path) -> Path:
     """Return etcd's folder of a server that was only started; the first caller starts it."""
     unused = root / f"unused-{wanted.kubernetes}{'' if wanted.workload_api else '-without'}"
-    with alone(unused.with_suffix(".lock"), lambda: None):
+    with alone(root / f"{unused.name}.lock", lambda: None):
         if not unused.exists():
             with tempfile.TemporaryDirectory(dir=root, ignore_cleanup_errors=True) as parent:
                 folder = Path(parent) / "unused"

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support import recycling
 from tests.support.prepared import prepare
 from tests.support.waiting import comes
 from tools.devcluster.controlplane import cluster as local
@@ -38,7 +39,8 @@ FULL = os.environ.get("PODIUM_DIFFERENTIAL") == "full"
 TOPOLOGY = "TopologyAwareWorkloadScheduling=true"
 TREES = f"GenericWorkload=true,{TOPOLOGY},CompositePodGroup=true"
 
-_ROOT = "PODIUM_TEST_SERVERS"
+# The variable with the folder of the run's servers.
+ROOT = "PODIUM_TEST_SERVERS"
 _PREFIX = "podium-test-servers-"
 _OWNER = "owner.json"
 
@@ -158,7 +160,7 @@ def shared(release: Release, *, workload_api: bool = True, controllers: bool = F
     """Yield the run's server of this version and kind, started if needed; it stays until the run ends."""
     kind = f"{'cluster' if controllers else 'server'}{'' if workload_api else '-without'}-{release.minor}"
     wanted = local.WantedCluster(kubernetes=release.minor, workload_api=workload_api, controllers=controllers)
-    folder = Path(os.environ[_ROOT]) / kind
+    folder = Path(os.environ[ROOT]) / kind
     state, _ = local.up(folder, wanted, os.environ, sys.stderr)
     reach = access(folder, state.settings)
     with contextlib.closing(reach.client()) as client:
@@ -171,24 +173,31 @@ def exclusive(
 ) -> Iterator[Server]:
     """Yield a server for one test, for objects that others must not see, such as a default PriorityClass.
 
-    It is stopped at the end. `apiserver` are further arguments of its kube-apiserver. It works outside pytest
-    too. Inside, a killed run leaves it where the next run finds it.
+    At the end it is put back for another test, or stopped. `apiserver` are further arguments of its
+    kube-apiserver. It works outside pytest too. Inside, a killed run leaves it where the next run finds it.
     """
     wanted = local.WantedCluster(
         kubernetes=release.minor, workload_api=workload_api, controllers=controllers, apiserver=apiserver
     )
-    root = os.environ.get(_ROOT)
-    with tempfile.TemporaryDirectory(dir=root, ignore_cleanup_errors=True) as parent:
-        folder = Path(parent) / "exclusive"
-        if root is not None:
-            prepare(folder, wanted, Path(root))
-        try:
-            state, _ = local.up(folder, wanted, os.environ, sys.stderr)
-            reach = access(folder, state.settings)
-            with contextlib.closing(reach.client()) as client:
-                yield Server(reach, state.settings, folder, client)
-        finally:
-            _end(folder)
+    root = Path(os.environ[ROOT]) if ROOT in os.environ else None
+    folder = recycling.take(wanted, root) if root else None
+    if folder is None:
+        folder = Path(tempfile.mkdtemp(dir=root)) / "exclusive"
+        if root:
+            prepare(folder, wanted, root)
+    over: Path | None = folder
+    try:
+        state, _ = local.up(folder, wanted, os.environ, sys.stderr)
+        reach = access(folder, state.settings)
+        rewind = recycling.rewinder(wanted, folder, reach)
+        with contextlib.closing(reach.client()) as client:
+            yield Server(reach, state.settings, folder, client)
+        if root and rewind():
+            over = recycling.give(wanted, folder, root)
+    finally:
+        if over:
+            _end(over)
+            shutil.rmtree(over.parent, ignore_errors=True)
 
 
 def _end(folder: Path) -> None:
@@ -268,13 +277,13 @@ def pytest_configure(config: pytest.Config) -> None:
     root = Path(tempfile.mkdtemp(prefix=_PREFIX))
     pid = os.getpid()
     (root / _OWNER).write_text(json.dumps([pid, process.start_time(pid)]), encoding="utf-8")
-    os.environ[_ROOT] = str(root)
+    os.environ[ROOT] = str(root)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """In the main process, after the last worker: stop every server."""
-    if not hasattr(config, "workerinput") and _ROOT in os.environ:
-        _take_down(Path(os.environ.pop(_ROOT)))
+    if not hasattr(config, "workerinput") and ROOT in os.environ:
+        take_down(Path(os.environ.pop(ROOT)))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -325,10 +334,11 @@ def _take_down_abandoned() -> None:
         if owner.stat().st_uid == os.getuid():
             pid, started = json.loads(owner.read_text(encoding="utf-8"))
             if not process.alive(process.Process(pid, started)):
-                _take_down(owner.parent)
+                take_down(owner.parent)
 
 
-def _take_down(root: Path) -> None:
+def take_down(root: Path) -> None:
+    """Stop every server of a run, and remove its folder."""
     folders = [path.parent for path in root.rglob("cluster.json")]
     with ThreadPoolExecutor() as pool:
         list(pool.map(_end, folders))

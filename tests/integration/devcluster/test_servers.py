@@ -1,15 +1,47 @@
 """The guarantees of the server fixtures for all other tests."""
 
+import tempfile
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.servers import Server, exclusive
+from tests.support.servers import ROOT, Server, exclusive, take_down
 from tests.support.waiting import comes
+from tools.devcluster.controlplane import process
+from tools.devcluster.controlplane.releases import NEWEST
 from tools.devcluster.controlplane.state import load
 
 pytestmark = pytest.mark.server
 
 VERSIONS = {"1.36": ["v1", "v1alpha2"], "1.37": ["v1", "v1alpha3", "v1beta1"]}
+TOY = {"apiVersion": "example.com/v1", "kind": "Toy"}
+TOYS = "/apis/example.com/v1/namespaces/default/toys"
+# Objects that change how the API server treats others.
+WRITTEN: dict[str, Any] = {
+    "/apis/scheduling.k8s.io/v1/priorityclasses": {
+        "metadata": {"name": "high"},
+        "value": 5,
+        "globalDefault": True,
+    },
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions": {
+        "metadata": {"name": "toys.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "toys", "kind": "Toy"},
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": {"type": "object"}},
+                }
+            ],
+        },
+    },
+}
 STORED = {"1.36": "scheduling.k8s.io/v1alpha2", "1.37": "scheduling.k8s.io/v1beta1"}
 
 
@@ -77,15 +109,54 @@ def test_a_cluster_schedules_a_gang_and_guards_its_group(cluster: Server, namesp
     assert comes(lambda: phases() == {})
 
 
-def test_an_exclusive_server_is_unseen_by_others_and_goes(server_137: Server) -> None:
-    """Its objects are on no shared server, and its processes end with the block."""
+def test_an_exclusive_server_is_unseen_by_others(server_137: Server) -> None:
     with exclusive(server_137.release) as own:
         name = own.new_namespace("own-")
         assert server_137.request("GET", f"/api/v1/namespaces/{name}")[0] == 404
-        state = load(own.folder)
-    assert state is not None
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Yield the folder of a run of its own, in which no other worker takes a server."""
+    with tempfile.TemporaryDirectory() as folder:
+        monkeypatch.setenv(ROOT, folder)
+        yield Path(folder)
+        take_down(Path(folder))
+
+
+def test_a_used_server_is_as_new(run: Path) -> None:
+    """The next test gets the same API server, and nothing that the last one wrote is in its way."""
+    with exclusive(NEWEST) as used:
+        for path, document in WRITTEN.items():
+            code, answer = used.request("POST", path, document)
+            assert code == 201, answer
+        assert comes(lambda: used.request("POST", TOYS, {**TOY, "metadata": {"name": "a"}})[0] == 201)
+        assert used.request("DELETE", "/api/v1/namespaces/kube-node-lease")[0] == 200
+        used.kubectl("get", "toys")
+    with exclusive(NEWEST) as again:
+        assert again.url == used.url
+        assert again.request("GET", TOYS)[0] == 404
+        assert again.request("GET", "/api/v1/namespaces/kube-node-lease")[1]["status"] == {"phase": "Active"}
+        assert not (again.folder / "kubectl-cache").exists()
+        for path, document in WRITTEN.items():
+            code, answer = again.request("POST", path, document)
+            assert code == 201, answer
+        assert comes(lambda: again.request("GET", TOYS)[1].get("items") == [])
+
+
+@pytest.mark.parametrize(
+    "how", [pytest.param("stopped", id="a stopped one"), pytest.param("failed", id="one of a failed test")]
+)
+def test_no_other_server_is_used_again(run: Path, how: str) -> None:
+    with pytest.raises(ZeroDivisionError) if how == "failed" else nullcontext(), exclusive(NEWEST) as used:
+        state = load(used.folder)
+        assert state is not None
+        if how == "failed":
+            raise ZeroDivisionError
+        process.stop([state.components["kube-apiserver"].process], grace=0.0)
     assert not any(map(state.runs, state.components))
-    assert not own.folder.exists()
+    assert not used.folder.exists()
+    assert not list(run.glob("idle-*"))
 
 
 def containers() -> dict[str, Any]:
