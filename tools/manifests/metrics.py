@@ -90,6 +90,7 @@ def registries() -> dict[str, _Listing]:
         evictions=lambda: None,
         nominated=lambda: None,
         gang_holds=dict,
+        untrusted=float,
         leads=bool,
     )
     for registry in (webhook, controller, scheduler):

@@ -34,6 +34,7 @@ from podium.documents.reading import (
 from podium.documents.scope import WHOLE, Scope
 from podium.documents.sources import InputFiles
 from podium.errors import PodiumError
+from podium.history.trust import Trust
 
 if TYPE_CHECKING:
     from podium.kube.connection import Connection
@@ -146,6 +147,7 @@ async def past_of(
 
 
 def _reading(loaded: Loaded, past: Past, unknown: tuple[str, ...], known: Known) -> ClusterReading:
+    loaded.state.note_untrusted(Trust(past.records).untrusted)
     where = source_words(InputFiles(), loaded)
     return ClusterReading(loaded, where, datetime.now(UTC), True, past, unknown, known)
 
@@ -160,7 +162,9 @@ async def _whole(connection: "Connection", watcher: "ReadProgress", read: Cluste
     except PodiumError as error:
         return read._replace(why_not=str(error))
     taken.loader.describe(info)
-    return read.with_whole(taken.loader.done())
+    loaded = taken.loader.done()
+    loaded.state.note_untrusted(read.near.state.untrusted)
+    return read.with_whole(loaded)
 
 
 async def _may_list(connection: "Connection", namespace: str) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from podium.api.groups import NATIVE_GROUP
 from podium.api.reads import READS, Kind, Reads
+from podium.api.records import RECORD_READS
 from podium.cli.progress import TerminalProgress
 from podium.documents.clusterinfo import ClusterInfo
 from podium.documents.load import NOT_SERVED, Loaded, Loader, collector_paused
@@ -44,7 +45,9 @@ async def read_state(
     """Return the scope of a cluster over an open connection. Raises PodiumError."""
     with collector_paused():
         begin = functools.partial(LiveLoader, reads=reads, keep=keep)
-        live, info = await _read(connection, scope, watcher, begin=begin, reads=reads)
+        # A plan and an audit know from the records which workloads declare in vain to save their work.
+        listed = {**reads, **RECORD_READS}
+        live, info = await _read(connection, scope, watcher, begin=begin, reads=listed)
     check_read(info, reads)
     live.loader.describe(info)
     return live.loader.done()

@@ -35,6 +35,8 @@ from podium.api.podkinds.jobset import JOBSET_INDEX, RoleScheduling
 from podium.api.podkinds.table import NAMING_LABELS
 from podium.api.podkinds.workloads import TEMPLATE_HASH
 from podium.api.priority import TOLERATION_PREFIXES
+from podium.api.saving import KEYS as SAVING
+from podium.api.saving import SAVE_REQUESTED
 from podium.api.schedulable import (
     PodAffinityTerm,
     Taint,
@@ -94,6 +96,8 @@ PLAIN_KEYS = (
     autogroups.NAMESPACE_LABEL,
     autogroups.SCHEDULER_LABEL,
     JOBSET_INDEX,
+    *SAVING,
+    SAVE_REQUESTED,
 )
 CLASS_FIELD = "priorityClassName"
 NAME_FIELDS = words_of("""
@@ -118,7 +122,7 @@ PLAIN_FIELDS = words_of("""
     minAvailable maxUnavailable operator type status reason requests limits overhead allocatable
     allocatedResources resources quantity basic protocol effect whenUnsatisfiable nodeAffinityPolicy
     nodeTaintsPolicy accessModes startTime firstTimestamp lastTimestamp lastObservedTime eventTime time
-    mode result accelerators
+    mode result accelerators saving
     action bindMountOptions declaredFeatures terminalState capacity maximumVolumeSize volumeMode
     volumeBindingMode allocationMode resource source allocationTimestamp version versions skipNodeOperations
     bindingConditions bindingFailureConditions extendedResourceName default validValues min max step counters

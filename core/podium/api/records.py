@@ -42,6 +42,13 @@ class Result(StrEnum):
     PLANNED = "Planned"
 
 
+class Saving(StrEnum):
+    """The answer of a unit that was asked to save its work: a checkpoint in time, or none."""
+
+    SAVED = "Saved"
+    FAILED = "Failed"
+
+
 class Owner(msgspec.Struct, frozen=True, omit_defaults=True):
     """The owner of a pod or group, which recreates it."""
 
@@ -51,7 +58,11 @@ class Owner(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Party(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A preemptor or victim: a Pod or a PodGroup, its number of pods, and its controller, if any."""
+    """A preemptor or victim: a Pod or a PodGroup, its number of pods, and its controller, if any.
+
+    `saving` is one of Saving for a victim that was asked to save its work and had the time that it declares,
+    else empty.
+    """
 
     kind: str
     namespace: str
@@ -60,14 +71,16 @@ class Party(msgspec.Struct, frozen=True, omit_defaults=True):
     priority: int = 0
     pods: int = 1
     owner: Owner | None = None
+    saving: str = ""
 
 
 class RecordedPlan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A recorded plan. `time` is RFC 3339 in UTC; enumerations are those of PlanMode and Result.
 
     `units` lists at most MAX_UNITS of `unitCount` victims, with `podCount` pods in all, which hold
-    `accelerators` by resource or driver. `violations` and `acceleratorSeconds` are its harm. `milliseconds`
-    is the duration of its execution.
+    `accelerators` by resource or driver. `violations` and `acceleratorSeconds` are its harm, and
+    `acceleratorSecondsSaved` is what it would be more without declarations. `milliseconds` is the duration of
+    its execution, and `waitedMilliseconds` the part of it for the `askedPods`, of which `savedPods` saved.
     """
 
     time: str
@@ -82,7 +95,11 @@ class RecordedPlan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     accelerators: dict[str, int] = {}
     violations: int = 0
     acceleratorSeconds: int = 0
+    acceleratorSecondsSaved: int = 0
     milliseconds: int = 0
+    askedPods: int = 0
+    savedPods: int = 0
+    waitedMilliseconds: int = 0
 
 
 class PreemptionRecord(msgspec.Struct):

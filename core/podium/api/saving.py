@@ -33,6 +33,9 @@ CHECKPOINT_INTERVAL: Final = f"{PODIUM_GROUP}/checkpoint-interval"
 # An annotation on a pod, or on its group: the time (`5m`) from the start of a pod until it works again. An
 # eviction costs it too, but never more than without a declaration.
 RESTART_TIME: Final = f"{PODIUM_GROUP}/restart-time"
+# An annotation on a PriorityClass: the longest time (`10s`, or `0s` for none) that the evictions for its pods
+# and groups wait for victims that save on notice. Not on a pod or group: the victims are not its own.
+LONGEST_WAIT: Final = f"{PODIUM_GROUP}/longest-wait-for-saving"
 KEYS: Final = (CHECKPOINT, SAVES_ON_TERMINATION, SAVES_ON_NOTICE, CHECKPOINT_INTERVAL, RESTART_TIME)
 
 # The checkpoint time of a workload without one, or with an unreadable one: before any start.
@@ -107,6 +110,15 @@ def problems(annotations: Mapping[str, str], grace: int | None) -> Iterator[tupl
     if (_seconds(annotations, SAVES_ON_TERMINATION) or 0) > limit:
         longer = f"{annotations[SAVES_ON_TERMINATION]} is longer than the grace period of the pod ({limit}s)"
         yield SAVES_ON_TERMINATION, f"{longer}; raise spec.terminationGracePeriodSeconds, or save faster"
+
+
+def longest_wait(annotations: Mapping[str, str] | None) -> int:
+    """Return the longest wait (seconds) in the annotations of a preemptor's PriorityClass.
+
+    It is LONGEST_NOTICE if none is readable.
+    """
+    length = durations.seconds((annotations or {}).get(LONGEST_WAIT, ""))
+    return LONGEST_NOTICE if length is None else int(min(length, LONGEST_NOTICE))
 
 
 def _seconds(annotations: Mapping[str, str], key: str) -> int | None:

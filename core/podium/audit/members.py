@@ -1,14 +1,21 @@
-"""Rules about a pod and its group: older than the group, for another scheduler, in two groups at once."""
+"""Rules about a pod and its group: older than the group, for another scheduler, in two groups at once.
+
+Also about what both declare about saving work.
+"""
 
 from collections.abc import Iterator
 
-from podium.api.core import PODIUM_SCHEDULER
-from podium.api.findings import Severity
+from podium.api import saving
+from podium.api.core import PODIUM_SCHEDULER, Pod
+from podium.api.findings import ObjectRef, Severity
 from podium.api.groups import GROUP_LABEL
+from podium.api.meta import ObjectMeta
 from podium.api.reads import Kind
 from podium.audit.survey import AuditFinding, Survey
+from podium.cluster.reader import group_of
+from podium.history.trust import FAILURES, declares, distrusted
 from podium.rules.commands import delete_pods, templates_of
-from podium.rules.podiumrules import MEMBERSHIP_CONFLICT
+from podium.rules.podiumrules import MEMBERSHIP_CONFLICT, SAVE_DECLARATION_WRONG
 from podium.rules.rule import Rule
 from podium.text import count, listed, some
 
@@ -42,6 +49,63 @@ SCHEDULER_IGNORES_GROUP = Rule(
     source="Podium: membership by label",
     needs=_MEMBERS,
 )
+
+
+SAVING_NOT_TRUSTED = Rule(
+    id="saving-not-trusted",
+    severity=Severity.WARNING,
+    title="A workload does not save its work as it declares",
+    why="The scheduler asked it before its evictions, and it reported no checkpoint in its declared time. "
+    "So its eviction costs as much as without the declaration, and others are evicted. Found in "
+    "PreemptionRecords.",
+    source="Podium",
+    needs=frozenset({Kind.POD}),
+)
+
+
+def saving_not_trusted(survey: Survey) -> Iterator[AuditFinding]:
+    """Find workloads with live pods that were asked in vain to save their work."""
+    names: dict[ObjectRef, list[str]] = {}
+    for pod in survey.view.pods.values() if survey.view.untrusted else ():
+        if not pod.finished and distrusted(survey.view, pod) and declares(survey.view, pod):
+            names.setdefault(_workload(survey, pod), []).append(pod.metadata.name or "")
+    for ref, pods in names.items():
+        yield AuditFinding(
+            SAVING_NOT_TRUSTED.finding(
+                ref,
+                "",
+                f"it declares to save its work, and failed to {FAILURES} times in a row: "
+                f"{count(len(pods), 'live pod')} ({some(pods)}).",
+                "see that it reads the request and reports checkpointed-at in its time (docs/saving.md), or "
+                "declare a longer time; the next answer in time counts again",
+            )
+        )
+
+
+def save_declaration(survey: Survey) -> Iterator[AuditFinding]:
+    """Find annotations about saving work that are not read. The grace period of a pod is not compared."""
+    declared: list[tuple[ObjectRef, ObjectMeta]] = [
+        (_workload(survey, pod), pod.metadata) for pod in survey.declaring
+    ]
+    declared += [(group.ref, group.metadata) for group in survey.view.groups.values()]
+    wrong = {
+        (ref, key): message
+        for ref, metadata in declared
+        for key, message in saving.problems(metadata.annotations or {}, saving.NOT_SAVED)
+    }
+    for (ref, key), message in wrong.items():
+        fix = "write the value as docs/saving.md says, in the pod template, or remove the annotation"
+        yield AuditFinding(
+            SAVE_DECLARATION_WRONG.finding(ref, f"metadata.annotations[{key}]", f"{message}.", fix)
+        )
+
+
+def _workload(survey: Survey, pod: Pod) -> ObjectRef:
+    """Return the topmost controller of a pod, else its group, else the pod."""
+    group = group_of(survey.view, pod)
+    metadata = pod.metadata
+    own = ObjectRef("v1", "Pod", metadata.namespace or "", metadata.name or "")
+    return survey.owner(pod) or (own if group is None else group.ref)
 
 
 def pod_older_than_group(survey: Survey) -> Iterator[AuditFinding]:

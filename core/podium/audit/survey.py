@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from podium.api import saving
 from podium.api.core import Pod
 from podium.api.devices import provided_resources
 from podium.api.findings import Finding, ObjectRef
@@ -101,6 +102,7 @@ class GroupTrees:
         return [*self._children.get(key, {}).values()]
 
 
+_SAVING = frozenset(saving.KEYS)
 # The access mode of claims that one pod may use.
 ONE_POD = "ReadWriteOncePod"
 
@@ -224,6 +226,8 @@ class Survey:
         # Live pods without a controller, and live pods that name no group.
         self.uncontrolled: list[Pod] = []
         self.ungrouped: list[Pod] = []
+        # Live pods with an annotation about saving work.
+        self.declaring: list[Pod] = []
         # Live pods with spread constraints, and the numbers of all and of those without labels by namespace.
         self.spreading: list[Pod] = []
         self.live, self.unlabelled = Counter[str](), Counter[str]()
@@ -456,6 +460,8 @@ class Survey:
             self.live[namespace] += 1
             if not metadata.labels:
                 self.unlabelled[namespace] += 1
+            if metadata.annotations and not _SAVING.isdisjoint(metadata.annotations):
+                self.declaring.append(pod)
             if spec.topologySpreadConstraints:
                 self.spreading.append(pod)
             key = (spec.priorityClassName, spec.priority, spec.preemptionPolicy, spec.schedulerName)

@@ -22,6 +22,7 @@ from podium.api.storage import (
 
 Name = tuple[str, str]  # namespace, name
 Target = Name | GroupKey  # a pod, or a group
+WorkloadName = tuple[str, str, str]  # kind, namespace, name of the controller of pods or a group, if any
 Child = PodGroup | CompositeGroup  # of a composite group
 
 
@@ -39,6 +40,10 @@ class ClusterReader(Protocol):
     @property
     def unread(self) -> Mapping[str, str]:
         """Return the kinds that could not be read, each with the reason."""
+
+    @property
+    def untrusted(self) -> frozenset[WorkloadName]:
+        """Return the workloads that declared in vain to save their work (`podium.history.trust`)."""
 
     @property
     def classes(self) -> Mapping[str, PriorityClass]:

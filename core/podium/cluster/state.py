@@ -7,7 +7,7 @@ changed object. A kind that could not be read is in `unread`, with the reason: m
 that none exist.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
 from podium.api.core import Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
@@ -26,7 +26,7 @@ from podium.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from podium.cluster.reader import Child, Name
+from podium.cluster.reader import Child, Name, WorkloadName
 
 Core = Pod | Node | Namespace | PriorityClass | PodDisruptionBudget
 CSI = CSINode | CSIDriver | CSIStorageCapacity
@@ -66,6 +66,7 @@ class ClusterState:
         self.revision = 0
         self.native_served = native_served
         self.unread: dict[str, str] = dict(unread or {})
+        self.untrusted: frozenset[WorkloadName] = frozenset()
         self.classes: dict[str, PriorityClass] = {}
         self.nodes: dict[str, Node] = {}
         self.namespaces: dict[str, Namespace] = {}
@@ -147,6 +148,7 @@ class ClusterState:
     def copy(self) -> "ClusterState":
         """Return another state with the same objects and no observers."""
         copy = ClusterState(native_served=self.native_served, unread=self.unread)
+        copy.untrusted = self.untrusted
         indices = (
             *(self.classes, self.nodes, self.namespaces, self.groups, self.workloads, self.pods),
             *(self.composites, self.budgets, self.claims, self.volumes, self.kueue_workloads, self.owners),
@@ -176,6 +178,14 @@ class ClusterState:
         if unread != self.unread:
             self.revision += 1
             self.unread = dict(unread)
+
+    def note_untrusted(self, untrusted: frozenset[WorkloadName], pods: Iterable[Pod] = ()) -> None:
+        """Set the workloads that are not believed; observers get the `pods` of those that changed again."""
+        if untrusted != self.untrusted:
+            self.revision += 1
+            self.untrusted = untrusted
+        for pod in pods:
+            self._tell(pod, pod)
 
     def _place(self, obj: Readable) -> tuple[dict[Any, Any], Hashable]:
         """Return the index for an object, and its key in that index."""

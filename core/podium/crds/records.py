@@ -11,6 +11,7 @@ from podium.api.records import (
     MAX_UNITS,
     PlanMode,
     Result,
+    Saving,
 )
 from podium.crds.schema import Schema, struct
 from podium.rules.names import LABEL_LIMIT, SUBDOMAIN_LIMIT
@@ -64,7 +65,14 @@ def _plan_schema() -> Schema:
             },
             "violations": {"description": "Number of pods in violation of a PodDisruptionBudget.", **_WHOLE},
             "acceleratorSeconds": {"description": "The work lost, in accelerator-seconds.", **_WHOLE},
+            "acceleratorSecondsSaved": {
+                "description": "The work that is not lost because workloads save it, in accelerator-seconds.",
+                **_WHOLE,
+            },
             "milliseconds": {"description": "Duration of the execution.", **_WHOLE},
+            "askedPods": {"description": "Number of pods that were asked to save their work.", **_WHOLE},
+            "savedPods": {"description": "Number of those that saved it in time.", **_WHOLE},
+            "waitedMilliseconds": {"description": "Duration of the wait for those pods.", **_WHOLE},
         },
         required=["time", "mode", "result", "preemptor"],
     )
@@ -93,12 +101,13 @@ def _party(description: str) -> Schema:
                 },
                 required=["kind", "name"],
             ),
+            "saving": _word("Whether a victim that was asked to save its work did so in time.", Saving),
         },
         required=["kind", "namespace", "name"],
     )
 
 
-def _word(description: str, words: type[PlanMode] | type[Result]) -> Schema:
+def _word(description: str, words: type[PlanMode] | type[Result] | type[Saving]) -> Schema:
     return {"description": description, "type": "string", "enum": [str(word) for word in words]}
 
 

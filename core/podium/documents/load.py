@@ -16,12 +16,14 @@ from podium.api.findings import ObjectError, ObjectRef, group_of
 from podium.api.inputnotes import DuplicateInput, InputNotes
 from podium.api.podkinds.table import CLUSTER_SCOPED_OWNERS
 from podium.api.reads import MANIFEST_READS, READS, Kind, Reads
+from podium.api.records import RECORD_READS, PreemptionRecord
 from podium.api.schedulable import SCHEDULING_READS
 from podium.cluster.state import ClusterState
 from podium.documents import textfile
 from podium.documents.clusterinfo import CLUSTER_INFO, CONFIG_MAP, ClusterInfo, SchedulerFile, of_config_map
 from podium.documents.document import Document, Lines, Origin, ReadError
 from podium.documents.scope import WHOLE, Scope, ScopeFilter
+from podium.history.trust import Trust
 
 NOT_IN_INPUT = "not in the input"
 NOT_SERVED = "not served by this cluster"
@@ -164,6 +166,7 @@ class Loader:
         self._partly: dict[str, str] = {}
         self._unnamed = 0
         self._event_times: list[str] = []
+        self._records: list[PreemptionRecord] = []
 
     def add(self, document: Document) -> None:
         """Index one object. Raises ReadError if it does not decode or has no name, or is a refused duplicate.
@@ -233,6 +236,7 @@ class Loader:
         unread |= lacking
         unread |= {kind: why for kind, why in info.unread.items() if kind in kinds}
         self._state.unread = unread
+        self._state.note_untrusted(Trust(self._records).untrusted)
         selectors = ",".join(filter(None, (info.selector, self._scope.selector)))
         scope = Scope(self._scope.namespace or info.namespace, selectors)
         labels = None if info.labels is None else frozenset(info.labels)
@@ -270,6 +274,9 @@ class Loader:
             # No plan reads an event, so one that does not decode is no error.
             with suppress(ReadError):
                 self._event_times.extend(document.read(Event).times)
+        if (api_version, kind) in RECORD_READS:
+            with suppress(ReadError):
+                self._records.append(document.read(PreemptionRecord))
         if (api_version, kind.removesuffix("List")) in _OTHERS:
             return
         if self._strict:

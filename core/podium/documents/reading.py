@@ -16,6 +16,7 @@ from podium.documents.load import NOT_IN_INPUT, Loaded, load_state
 from podium.documents.scope import WHOLE, Scope
 from podium.documents.sources import STDIN_NAME, InputFiles, read_documents
 from podium.errors import PodiumError, PodiumUsageError
+from podium.history.trust import Trust
 from podium.text import some
 
 # Whether the names of a namespace may be shown.
@@ -142,6 +143,7 @@ def read_files(
 
     documents = rest(track(read_documents(files, notes)))
     loaded = load_state(documents, strict=files.strict, reads=SCHEDULING_READS, notes=notes, scope=scope)
+    loaded.state.note_untrusted(Trust(collector.past().records).untrusted)
     loaded = loaded._replace(event_times=[time for event in collector.events for time in event.times])
     reading = ClusterReading(
         loaded,

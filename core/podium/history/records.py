@@ -1,7 +1,8 @@
 """Reads records of preemptions (PreemptionRecord): the units evicted lately, and unfinished preemptions.
 
 No decision reads these records, with one exception. A new leader reads how many units were evicted lately,
-the preemptors of each, and the preemptions that an earlier leader left unfinished.
+the preemptors of each, the preemptions that an earlier leader left unfinished, and which workloads do not
+save their work (see `trust`).
 """
 
 from collections.abc import Iterable

@@ -100,18 +100,17 @@ CLASS_WITHOUT_VALUE = OwnRule(
     RuleLevel.OFF,
     (),
 )
+SAVE_DECLARATION_WRONG = Rule(
+    id="save-declaration",
+    severity=Severity.ERROR,
+    title="A wrong annotation about saving work",
+    why="It is not read. An eviction then counts as the loss of all work since the start, and other "
+    "workloads are evicted.",
+    source="Podium",
+    needs=frozenset({Kind.POD}),
+)
 SAVE_DECLARATION = OwnRule(
-    RuleRemedy(
-        Rule(
-            id="save-declaration",
-            severity=Severity.ERROR,
-            title="A wrong annotation about saving work",
-            why="It is not read. An eviction then counts as the loss of all work since the start, and other "
-            "workloads are evicted.",
-            source="Podium",
-        ),
-        "Write the value as docs/saving.md says, or remove the annotation.",
-    ),
+    RuleRemedy(SAVE_DECLARATION_WRONG, "Write the value as docs/saving.md says, or remove the annotation."),
     RuleLevel.DENY,
     RuleLevel.DENY,
     tuple(

@@ -166,7 +166,10 @@ def _verdict(
     """Return the harm of the decision in a domain, and the report on the domain."""
     decision, second = engine.decide_in(target, room.number, now), seconds(now)
     units, _ = engine.units(for_group=True, now=second)
-    harm = None if decision.chosen is None else engine.harm(decision.chosen, units, second)
+    chosen, harm, shown = decision.chosen, None, None
+    if chosen is not None:
+        harm = engine.harm(chosen, units, second)
+        shown = plan_harm(harm, units, chosen.plan.victims, second)
     verdict = DomainVerdict(
         name=room.name,
         chosen=room.chosen,
@@ -174,7 +177,7 @@ def _verdict(
         free=room.free,
         capacity=room.most,
         outcome=decision.outcome,
-        harm=None if harm is None else plan_harm(harm),
+        harm=shown,
         message=_message(decision),
     )
     return harm or _NONE, verdict

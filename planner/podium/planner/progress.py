@@ -9,7 +9,8 @@ from podium.api.claims import ExtendedResourceStatus
 from podium.api.core import EntryStatus
 from podium.api.meta import ObjectMeta, instant
 from podium.api.podrequests import resized
-from podium.api.saving import NOT_SAVED, Declaration, declared
+from podium.api.priority import HIGHEST_USER_PRIORITY
+from podium.api.saving import NOT_SAVED, Declaration, declared, longest_wait
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import ClusterReader, group_of
 
@@ -31,6 +32,19 @@ def declaration_of(view: ClusterReader, pod: Schedulable) -> Declaration:
     group = group_of(view, pod)
     of_group = None if group is None else group.metadata.annotations
     return declared(pod.metadata.annotations, of_group, pod.spec.terminationGracePeriodSeconds)
+
+
+def patience(view: ClusterReader, class_name: str, priority: int, longest: int) -> int:
+    """Return for how many seconds a preemptor's evictions wait for victims that save on notice.
+
+    That is what its class allows, but at most `longest`. Nothing that runs the cluster waits.
+    """
+    if priority > HIGHEST_USER_PRIORITY:
+        return 0
+    priority_class = view.classes.get(class_name)
+    return (
+        longest if priority_class is None else min(longest, longest_wait(priority_class.metadata.annotations))
+    )
 
 
 def same_for_scheduling(was: Schedulable | None, pod: Schedulable) -> bool:

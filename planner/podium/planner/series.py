@@ -199,7 +199,11 @@ def sum_of_harm(plans: Iterable[Plan]) -> PlanHarm | None:
         HarmLevel(priority, units[priority], pods[priority]) for priority in sorted(units, reverse=True)
     )
     violations = sum(harm.violations for harm in harms)
-    return PlanHarm(violations, levels, sum(harm.acceleratorSeconds for harm in harms))
+    lost, saved = (
+        sum(harm.acceleratorSeconds for harm in harms),
+        sum(harm.acceleratorSecondsSaved for harm in harms),
+    )
+    return PlanHarm(violations, levels, lost, saved)
 
 
 def _spared(plans: Sequence[Plan]) -> tuple[UnitVerdict, ...]:

@@ -26,6 +26,7 @@ from podium.api.foreigngroups import ForeignGroup, ForeignGroupSpec, KueueWorklo
 from podium.api.groups import GROUP_LABEL, DisruptionMode, PodGroup, Template, TemplateRef, Workload
 from podium.api.meta import ObjectMeta, OwnerReference
 from podium.api.podkinds.kind import JobRun, PodOwner
+from podium.cluster.reader import WorkloadName
 from podium.cluster.state import ClusterState, Readable
 
 NS = "team-a"
@@ -33,9 +34,15 @@ OLD = "2026-01-01T00:00:00Z"
 NEW = "2026-01-02T00:00:00Z"
 
 
-def cluster(*objects: Readable, unread: Mapping[str, str] | None = None, native: bool = True) -> ClusterState:
+def cluster(
+    *objects: Readable,
+    unread: Mapping[str, str] | None = None,
+    native: bool = True,
+    untrusted: frozenset[WorkloadName] = frozenset(),
+) -> ClusterState:
     """Put objects into one State; every kind counts as read unless `unread` names it."""
     state = ClusterState(native_served=native, unread=unread)
+    state.note_untrusted(untrusted)
     for each in objects:
         state.apply(each)
     return state

@@ -31,6 +31,7 @@ from tests.support.audit.cases.case import Case
 from podium.answers.audits.run import audit_view
 from podium.api.priority import TOLERATION_PREFIX
 from podium.audit.table import CHECKS, RULES, AuditCheck
+from podium.cluster.state import ClusterState
 from podium.rules.rule import Rule
 
 MODULES = (
@@ -52,9 +53,14 @@ MODULES = (
 CASES = [case for module in MODULES for case in module.CASES]
 
 
+def cluster_of(case: Case) -> ClusterState:
+    """Return the cluster of a case."""
+    return cluster(*case.objects, unread=case.unread, untrusted=case.untrusted)
+
+
 @pytest.mark.parametrize("case", CASES, ids=[f"{case.rule}: {case.name}" for case in CASES])
 def test_rule_finds_what_it_must_and_nothing_else(case: Case) -> None:
-    found = findings(case.rule, cluster(*case.objects, unread=case.unread), case.kubernetes)
+    found = findings(case.rule, cluster_of(case), case.kubernetes)
     assert [(str(each.object), each.field) for each in found] == [
         (ref, field) for ref, field, _ in case.expected
     ]
@@ -73,7 +79,7 @@ def test_a_rule_does_not_run_without_a_kind_it_needs(check: AuditCheck) -> None:
     """A kind that could not be read disables the rule, even if objects of that kind came from elsewhere."""
     case = next(case for case in CASES if case.rule == check.rule.id and case.expected)
     for kind in check.rule.needs:
-        state = cluster(*case.objects, unread={kind: "forbidden"})
+        state = cluster_of(case._replace(unread={kind: "forbidden"}))
         report = audit_view(state, kubernetes=case.kubernetes, chosen_by="test", select=[case.rule])
         assert report.findings == []
         assert [(each.kind, each.why, each.rules) for each in report.summary.notChecked] == [
@@ -85,7 +91,7 @@ def test_a_rule_does_not_run_without_a_kind_it_needs(check: AuditCheck) -> None:
 def test_a_kind_that_is_looked_at_too_is_named_and_does_not_stop_the_rule(check: AuditCheck) -> None:
     case = next(case for case in CASES if case.rule == check.rule.id and case.expected)
     for kind in check.also:
-        state = cluster(*case.objects, unread={kind: "not served"})
+        state = cluster_of(case._replace(unread={kind: "not served"}))
         report = audit_view(state, kubernetes=case.kubernetes, chosen_by="test", select=[case.rule])
         assert report.findings
         assert [(each.kind, each.rules) for each in report.summary.notChecked] == [(kind, [case.rule])]
@@ -94,7 +100,7 @@ def test_a_kind_that_is_looked_at_too_is_named_and_does_not_stop_the_rule(check:
 def test_every_finding_says_what_to_do_and_is_the_rules_own() -> None:
     rules = {rule.id: rule for rule in RULES}
     for case in CASES:
-        for each in findings(case.rule, cluster(*case.objects, unread=case.unread), case.kubernetes):
+        for each in findings(case.rule, cluster_of(case), case.kubernetes):
             assert each.rule == case.rule
             assert each.severity is rules[case.rule].severity
             assert each.fix

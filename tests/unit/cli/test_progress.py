@@ -93,7 +93,7 @@ MANIFEST = "examples/admit/gang.yaml"
 PARTS = {
     f"audit -f {CLUSTER}": [
         "reading objects: 21",
-        "auditing 20 objects, rules: 42 of 42",
+        "auditing 20 objects, rules: 44 of 44",
         "writing the report",
     ],
     f"audit --diff {MANIFEST} {CLUSTER}": [

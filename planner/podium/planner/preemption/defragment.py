@@ -538,7 +538,7 @@ class Defragmenter:
             outcome=outcome,
             nodes=self._topology.nodes.item(content.number),
             frees=content.frees,
-            harm=None if content.stays else plan_harm(content.harm),
+            harm=None if content.stays else plan_harm(content.harm, self._units, content.leads, self._now),
             stays=content.stays,
             message=message,
         )

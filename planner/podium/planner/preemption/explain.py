@@ -23,6 +23,7 @@ from podium.api.times import LAST_SECOND, written_at
 from podium.audit.trees import unknown_tree_findings
 from podium.cluster.reader import name_of
 from podium.groups.topology import preferred_topology
+from podium.history.trust import FAILURES, declares, distrusted
 from podium.planner.arrays import Bools, Rows
 from podium.planner.preemption.decision import Decision, Elsewhere
 from podium.planner.preemption.domain import UnitResult
@@ -51,7 +52,7 @@ from podium.planner.preemption.target import PlacementTarget
 from podium.planner.preemption.topology import Topology
 from podium.planner.preemption.unitarrays import NO_UNIT
 from podium.planner.preemption.units import Units
-from podium.planner.progress import declaration_of
+from podium.planner.progress import declaration_of, patience
 from podium.planner.snapshot import Problem
 from podium.text import count, listed, some
 
@@ -230,7 +231,8 @@ class Explainer:
         chosen = self._decision.chosen
         if chosen is None:
             return None
-        return plan_harm(self._engine.harm(chosen, self._units, self._now))
+        cost = self._engine.harm(chosen, self._units, self._now)
+        return plan_harm(cost, self._units, chosen.plan.victims, self._now)
 
     def _message(self) -> str:
         decision = self._decision
@@ -343,15 +345,26 @@ class Explainer:
 
     def _saving(self, lead: int) -> str:
         """Return how a unit saves its work before its eviction, after a semicolon; empty if it does not."""
-        pods = (self._snapshot.pod_at(row) for row in self._units.members(lead).tolist())
-        works = [declaration_of(self._engine.view, pod) for pod in pods]
+        pods = [self._snapshot.pod_at(row) for row in self._units.members(lead).tolist()]
+        view = self._engine.view
+        works = [declaration_of(view, pod) for pod in pods]
+        if any(distrusted(view, pod) and declares(view, pod) for pod in pods):
+            return f"; it declares to save its work, and failed to {FAILURES} times in a row"
         after_sigterm = max(work.saves_within for work in works)
         if after_sigterm != NOT_SAVED:
             return f"; it saves its work within {after_sigterm} s after SIGTERM"
         on_notice = max(min(work.saves_within, work.notice) for work in works)
-        if on_notice > self._engine.settings.notice_seconds or not self._units.rules.marks_groups:
+        if on_notice > self._patience() or not self._units.rules.marks_groups:
             return ""
         return f"; it is asked first, and saves its work within {on_notice} s"
+
+    def _patience(self) -> int:
+        """Return for how many seconds the preemptor may wait for a victim to save its work."""
+        target, longest = self._target, self._engine.settings.notice_seconds
+        assert target is not None, "a victim is of a preemptor"
+        spec = self._snapshot.pod_at(target.rows[0]).spec
+        name = spec.priorityClassName if target.group is None else target.group.priority_class_name
+        return patience(self._engine.view, name or "", target.priority, longest)
 
     def _needed(self, lead: int) -> str:
         """Return the resources of a unit that the preemptor needs."""

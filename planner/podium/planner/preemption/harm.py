@@ -7,7 +7,8 @@ order, and less is better:
 2. The highest priority among the victims (the KEP's N). A priority is a promise about order.
 3. For each priority from the highest: the work that is lost, then the pods, then their units. Work is counted
    in accelerator-seconds since the start, or since a checkpoint. A workload that declares to save its work
-   loses the time that this takes, and the time of a restart if it is known (see `podium.api.saving`).
+   loses the time that this takes, and the time of a restart if it is known (see `podium.api.saving`). One
+   that did not save it when asked counts as without a declaration (see `podium.history.trust`).
    The amount that a claim holds counts as accelerators do, once for all victims that share the claim: for the
    highest priority among them, and then for the longest time. Accelerators are scarce, and simulated weeks
    lose the least work with this order. Pods count before units, as in kube-scheduler's own choice of a node.
@@ -16,7 +17,7 @@ order, and less is better:
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -70,50 +71,21 @@ class Harm(NamedTuple):
         return sum(level.pods for level in self.levels)
 
 
-def plan_harm(harm: Harm) -> PlanHarm:
-    """Return the harm of a plan as it is reported."""
-    levels = tuple(HarmLevel(level.priority, level.units, level.pods) for level in harm.levels)
-    return PlanHarm(harm.violations, levels, harm.lost_seconds)
+# Returns the seconds of work that each pod loses, at a time.
+Price = Callable[[Units, Rows, int], Int64s]
 
 
-def harm(units: Units, victims: Rows, violations: int, now: int) -> Harm:
-    """Return the harm of evicting units (by lead) at `now` (seconds)."""
-    levels, counted = [], set[Name]()
-    for priority in np.unique(units.priority[victims])[::-1].tolist():
-        here = victims[units.priority[victims] == priority]
-        rows = units.all_members(here)
-        shared = _work_on_shared(units, rows, np.zeros(len(rows), np.int64), now)[0]
-        lost = int(work_of_pods(units, rows, now).sum())
-        # A claim of several victims counts with those of the highest priority.
-        lost += sum(work for claim, work in shared.items() if claim not in counted)
-        counted |= shared.keys()
-        levels.append(Level(priority, lost, len(rows), len(here)))
-    earliest = 0
-    if levels:
-        top = units.all_members(victims[units.priority[victims] == levels[0].priority])
-        earliest = -int(np.minimum(units.snapshot.start[top], now).min())
-    return Harm(violations, tuple(levels), earliest)
+def plan_harm(cost: Harm, units: Units, victims: Rows, now: int) -> PlanHarm:
+    """Return the harm of evicting units (by lead) at `now` (seconds) as it is reported."""
+    levels = tuple(HarmLevel(level.priority, level.units, level.pods) for level in cost.levels)
+    undeclared = harm(units, victims, cost.violations, now, _undeclared).lost_seconds
+    return PlanHarm(cost.violations, levels, cost.lost_seconds, undeclared - cost.lost_seconds)
 
 
-def work_lost(units: Units, leads: Rows, now: int, *, with_surplus: bool = False) -> Int64s:
-    """Return the accelerator-seconds that the eviction of each unit loses; a core's may be `with_surplus`.
-
-    Units that share a claim lose the same work each.
-    """
-    rows, sizes = units.evicted_with(leads) if with_surplus else units.members_of(leads)
-    ends = np.cumsum(sizes)
-    sums = np.concatenate(([0], np.cumsum(work_of_pods(units, rows, now))))
-    lost: Int64s = sums[ends] - sums[ends - sizes]
-    for at, shared in _work_on_shared(units, rows, np.repeat(np.arange(len(leads)), sizes), now).items():
-        lost[at] += sum(shared.values())
-    return lost
-
-
-def work_of_pods(units: Units, rows: Rows, now: int) -> Int64s:
-    """Return the accelerator-seconds that each pod loses at least: without claims that pods may share."""
-    held = accelerators(units.snapshot, rows) + units.held[rows]
-    work: Int64s = np.minimum(held, _MOST_HELD) * _seconds_lost(units, rows, now)
-    return work
+def work_saved(units: Units, leads: Rows, now: int) -> Int64s:
+    """Return the accelerator-seconds that the declaration of each unit saves at its eviction."""
+    saved: Int64s = work_lost(units, leads, now, price=_undeclared) - work_lost(units, leads, now)
+    return saved
 
 
 def _seconds_lost(units: Units, rows: Rows, now: int) -> Int64s:
@@ -125,13 +97,65 @@ def _seconds_lost(units: Units, rows: Rows, now: int) -> Int64s:
     worked = np.maximum(now - units.work_since[rows], 0)
     worked = np.where(interval > 0, worked % np.maximum(interval, 1), worked)
     declared = np.minimum(worked, units.saves_within[rows]) + units.restart[rows]
-    ran = np.minimum(now - started, NOT_SAVED) + units.start_seconds
     # A pod that has not started loses nothing.
-    seconds: Int64s = np.where(started > now, 0, np.minimum(ran, declared))
+    seconds: Int64s = np.where(started > now, 0, np.minimum(_undeclared(units, rows, now), declared))
     return seconds
 
 
-def _work_on_shared(units: Units, rows: Rows, owners: Int64s, now: int) -> dict[int, dict[Name, int]]:
+def _undeclared(units: Units, rows: Rows, now: int) -> Int64s:
+    """Return the seconds of work that each pod loses without a declaration."""
+    started = units.snapshot.start[rows]
+    ran = np.minimum(now - started, NOT_SAVED) + units.start_seconds
+    seconds: Int64s = np.where(started > now, 0, ran)
+    return seconds
+
+
+def harm(units: Units, victims: Rows, violations: int, now: int, price: Price = _seconds_lost) -> Harm:
+    """Return the harm of evicting units (by lead) at `now` (seconds)."""
+    levels, counted = [], set[Name]()
+    for priority in np.unique(units.priority[victims])[::-1].tolist():
+        here = victims[units.priority[victims] == priority]
+        rows = units.all_members(here)
+        shared = _work_on_shared(units, rows, np.zeros(len(rows), np.int64), now, price)[0]
+        lost = int(work_of_pods(units, rows, now, price).sum())
+        # A claim of several victims counts with those of the highest priority.
+        lost += sum(work for claim, work in shared.items() if claim not in counted)
+        counted |= shared.keys()
+        levels.append(Level(priority, lost, len(rows), len(here)))
+    earliest = 0
+    if levels:
+        top = units.all_members(victims[units.priority[victims] == levels[0].priority])
+        earliest = -int(np.minimum(units.snapshot.start[top], now).min())
+    return Harm(violations, tuple(levels), earliest)
+
+
+def work_lost(
+    units: Units, leads: Rows, now: int, *, with_surplus: bool = False, price: Price = _seconds_lost
+) -> Int64s:
+    """Return the accelerator-seconds that the eviction of each unit loses; a core's may be `with_surplus`.
+
+    Units that share a claim lose the same work each.
+    """
+    rows, sizes = units.evicted_with(leads) if with_surplus else units.members_of(leads)
+    ends = np.cumsum(sizes)
+    sums = np.concatenate(([0], np.cumsum(work_of_pods(units, rows, now, price))))
+    lost: Int64s = sums[ends] - sums[ends - sizes]
+    owners = np.repeat(np.arange(len(leads)), sizes)
+    for at, shared in _work_on_shared(units, rows, owners, now, price).items():
+        lost[at] += sum(shared.values())
+    return lost
+
+
+def work_of_pods(units: Units, rows: Rows, now: int, price: Price = _seconds_lost) -> Int64s:
+    """Return the accelerator-seconds that each pod loses at least: without claims that pods may share."""
+    held = accelerators(units.snapshot, rows) + units.held[rows]
+    work: Int64s = np.minimum(held, _MOST_HELD) * price(units, rows, now)
+    return work
+
+
+def _work_on_shared(
+    units: Units, rows: Rows, owners: Int64s, now: int, price: Price = _seconds_lost
+) -> dict[int, dict[Name, int]]:
     """Return the accelerator-seconds that pods lose by claim that pods may share, for each owner of pods.
 
     Of the pods of an owner, the one with the longest time counts.
@@ -139,9 +163,7 @@ def _work_on_shared(units: Units, rows: Rows, owners: Int64s, now: int) -> dict[
     lost: dict[int, dict[Name, int]] = defaultdict(dict)
     at = np.flatnonzero(units.shares_claims[rows])
     sharing = rows[at]
-    pods = zip(
-        sharing.tolist(), owners[at].tolist(), _seconds_lost(units, sharing, now).tolist(), strict=True
-    )
+    pods = zip(sharing.tolist(), owners[at].tolist(), price(units, sharing, now).tolist(), strict=True)
     for row, owner, seconds in pods:
         for holding in (holding for holder in units.snapshot.holders for holding in holder.held(row)):
             if holding.shared:

@@ -99,12 +99,14 @@ class HarmLevel(msgspec.Struct, frozen=True):
 class PlanHarm(msgspec.Struct, frozen=True):
     """The cost of a plan to others (`harm`); levels come from the highest priority down.
 
-    `violations` are pods evicted beyond what budgets allow. `acceleratorSeconds` is the work lost.
+    `violations` are pods evicted beyond what budgets allow. `acceleratorSeconds` is the work lost, and
+    `acceleratorSecondsSaved` what would be lost too if no victim declared that it saves its work.
     """
 
     violations: int
     levels: tuple[HarmLevel, ...]
     acceleratorSeconds: int
+    acceleratorSecondsSaved: int = 0
 
     @property
     def pods(self) -> int:

@@ -25,10 +25,11 @@ from podium.api.core import PriorityClass
 from podium.api.groups import PODIUM_GROUP, CompositeGroup, DisruptionMode, PodGroup
 from podium.api.membership import GroupKey, key_of
 from podium.api.priority import resolve
-from podium.api.saving import NOT_SAVED, declared
+from podium.api.saving import NOT_SAVED, Declaration, declared
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Child, ClusterReader
 from podium.groups.trees import leaves, lineage, whole_group
+from podium.history.trust import distrusted
 from podium.planner.arrays import Bools, Rows
 from podium.planner.deadline import NEVER, Deadline
 from podium.planner.preemption.inflight import free_until
@@ -338,6 +339,8 @@ class Units(UnitArrays):
         self.start[row] = snapshot.start.item(row)
         of_group = group.metadata.annotations if group is not None else None
         work = declared(pod.metadata.annotations, of_group, pod.spec.terminationGracePeriodSeconds)
+        if distrusted(self._view, pod):
+            work = Declaration()
         self.work_since[row] = max(self.start.item(row), work.saved)
         on_notice = work.notice if work.notice <= self._settings.notice_seconds else NOT_SAVED
         self.saves_within[row] = min(work.saves_within, on_notice)

@@ -22,6 +22,7 @@ from podium.cluster.reader import ClusterReader
 from podium.groups.trees import group_at
 from podium.history.evictioncycles import Identity, identity_of_group, workload_of
 from podium.schedulerplugin.scheduling.effects import Evict, PodRef, Unit
+from podium.schedulerplugin.scheduling.preemptions import NO_ANSWERS, Answers
 from podium.text import cut
 
 
@@ -45,20 +46,35 @@ def planned(evict: Evict, view: ClusterReader, at: datetime, mode: PlanMode) -> 
         accelerators=dict(held),
         violations=evict.violations,
         acceleratorSeconds=evict.work,
+        acceleratorSecondsSaved=evict.saved,
     )
 
 
-def ended(plan: RecordedPlan, failed: str, deleted: Collection[PodRef], seconds: float) -> RecordedPlan:
+def ended(
+    plan: RecordedPlan,
+    failed: str,
+    deleted: Collection[PodRef],
+    seconds: float,
+    answers: Answers = NO_ANSWERS,
+) -> RecordedPlan:
     """Return the record of a preemption that has ended, with its duration and its deleted victims.
 
-    `failed` says why not all of them were deleted, and is empty if all were.
+    `failed` says why not all of them were deleted, and is empty if all were. `answers` are those of the
+    victims that were asked to save their work.
     """
+    units = (msgspec.structs.replace(unit, saving=answers.units.get(unit.uid, "")) for unit in plan.units)
     return msgspec.structs.replace(
         plan,
         result=Result.FAILED if failed else Result.EVICTED,
         message=cut(failed, MAX_TEXT) if failed else plan.message,
         podCount=len(deleted) if failed else plan.podCount,
+        units=tuple(units),
+        acceleratorSeconds=plan.acceleratorSeconds + answers.lost,
+        acceleratorSecondsSaved=plan.acceleratorSecondsSaved - answers.lost,
         milliseconds=max(0, round(1000 * seconds)),
+        askedPods=answers.asked,
+        savedPods=answers.saved,
+        waitedMilliseconds=max(0, round(1000 * answers.seconds)),
     )
 
 

@@ -247,15 +247,26 @@ def _resumes(earlier: RecordedPlan, later: RecordedPlan) -> bool:
 
 
 def _whole(earlier: RecordedPlan, later: RecordedPlan) -> RecordedPlan:
-    """Return both plans as the one preemption that they are, with the time and result of the later one."""
+    """Return both plans as the one preemption that they are, with the time and result of the later one.
+
+    A process that is stopped while it waits records no answers. With answers, no pod is awaited again.
+    """
+    answers = {unit.uid: unit.saving for unit in later.units if unit.saving}
+    units = (
+        msgspec.structs.replace(unit, saving=answers.get(unit.uid, unit.saving)) for unit in earlier.units
+    )
     return msgspec.structs.replace(
         later,
-        units=earlier.units,
+        units=tuple(units),
         unitCount=earlier.unitCount,
         podCount=earlier.podCount + later.podCount,
         accelerators=earlier.accelerators,
         violations=earlier.violations,
         acceleratorSeconds=earlier.acceleratorSeconds,
+        acceleratorSecondsSaved=earlier.acceleratorSecondsSaved,
+        askedPods=max(earlier.askedPods, later.askedPods),
+        savedPods=max(earlier.savedPods, later.savedPods),
+        waitedMilliseconds=earlier.waitedMilliseconds + later.waitedMilliseconds,
     )
 
 

@@ -20,7 +20,7 @@ from podium.api.core import SCHEDULER_ERROR
 from podium.api.events import EventDraft
 from podium.api.membership import GroupKey
 from podium.api.meta import Condition
-from podium.api.records import PlanMode
+from podium.api.records import PlanMode, RecordedPlan
 from podium.api.schedulable import Schedulable
 from podium.api.times import written
 from podium.errors import PodiumError
@@ -68,9 +68,11 @@ from podium.schedulerplugin.scheduling.messages import (
     withdrawn_condition,
 )
 from podium.schedulerplugin.scheduling.preemptions import (
+    NO_ANSWERS,
     Announcements,
     Notice,
     announcements,
+    answers,
     is_requested,
     notices,
     waits,
@@ -107,16 +109,19 @@ class Loop:
         log_event: EventLogger,
         worker: Worker,
         deciding: Callable[[Collection[Key]], None],
+        learn: Callable[[RecordedPlan], None],
         interrupted: Collection[Key] = (),
     ) -> None:
         """`clock` returns steady seconds, `now` the time in UTC; `emit` takes events.
 
         `deciding` is called with the entries of a slow step, and with none when the step has ended.
+        `learn` takes the record of a preemption that has ended, between two steps.
         `interrupted` are the entries that the previous leader was deciding for when it lost its lease.
         """
         self._scheduler = scheduler
         self._worker = worker
         self._deciding = deciding
+        self._learn = learn
         self._interrupted = interrupted
         # Calls to the scheduler that wait for the end of the current step, each with its entry.
         self._calls: list[tuple[Key, Callable[[], None]]] = []
@@ -349,11 +354,16 @@ class Loop:
         for draft in messages.preempted_events(self._view, evict):
             self._emit(draft)
 
+        results = NO_ANSWERS
+
         async def still() -> str:
+            nonlocal results
+            since, longest = self._clock(), self._scheduler.engine.settings.notice_seconds
             while True:
                 await self._worker.idle()
-                objection = self._scheduler.objection(evict.key, self._moment())
-                if objection or not waits(self._view, asked, self._clock()):
+                objection, now = self._scheduler.objection(evict.key, self._moment()), self._clock()
+                if objection or not waits(self._view, asked, now):
+                    results = answers(self._view, evict, asked, longest, (since, now))
                     return objection
                 await self._rest(len(evict.victims))
 
@@ -364,11 +374,14 @@ class Loop:
             # The next leader counts these as gone. Only deletes that the watch has shown already are known
             # here.
             gone = [pod for pod in evict.victims if not self._stays(pod)]
-            self._history.append(ended(plan, STOPPED, gone, self._clock() - began))
+            self._history.append(ended(plan, STOPPED, gone, self._clock() - began, results))
             raise
         seconds = self._clock() - began
         self._metrics.carried_out(evict, seconds, error=carried.error)
-        self._history.append(ended(plan, carried.failed, carried.deleted, seconds))
+        self._metrics.answered(results)
+        record = ended(plan, carried.failed, carried.deleted, seconds, results)
+        self._history.append(record)
+        self._call_when_idle(evict.key, partial(self._learn, record))
         self._statuses.evicted(evict, first, carried.deleted)
         if carried.failed:
             fields = {

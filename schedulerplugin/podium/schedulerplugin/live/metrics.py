@@ -30,6 +30,7 @@ from podium.schedulerplugin.scheduling.effects import (
     Rejected,
     ReportPending,
 )
+from podium.schedulerplugin.scheduling.preemptions import Answers
 
 _PREFIX = "podium_scheduler"
 _TASK = "preemption"
@@ -46,6 +47,7 @@ _GROUP_RESULTS = (*_RESULTS, "waiting_on_preemption")
 _PREEMPTORS = ("pod", "podgroup")
 _SEARCHES = ("Success", "Unschedulable")
 _ENDS = ("success", "error")
+_SAVES = ("asked", "saved", "failed")
 
 
 def _doubling(first: float, times: int) -> tuple[float, ...]:
@@ -137,6 +139,11 @@ class SchedulerMetrics:
         self._execution.labels(evict.preemptor.kind, result).observe(seconds)
         self._tasks.labels(_TASK, result).inc()
         self._task_seconds.labels(_TASK).observe(seconds)
+
+    def answered(self, answers: Answers) -> None:
+        """Count the pods of a preemption that were asked to save their work."""
+        for result, pods in zip(_SAVES, (answers.asked, answers.saved, answers.failed), strict=True):
+            self._saves.labels(result).inc(pods)
 
     def refused(self) -> None:
         """Count a pod that the API server does not let the scheduler delete."""
@@ -304,6 +311,11 @@ class SchedulerMetrics:
             "refused_victims",
             "Victims whose deletion the API server refused; plans are without them for a while.",
         )
+        self._saves = self._counter(
+            "save_requests",
+            "Victims that were asked to save their work, that did, and that did not within their time.",
+            result=_SAVES,
+        )
         self._timeouts = self._counter(
             "decision_timeouts",
             "Decisions that were given up because they, or a device selector, took too long.",
@@ -347,6 +359,7 @@ def register_scraped(
     evictions: Callable[[], tuple[int, int] | None],
     nominated: Callable[[], tuple[int, int] | None],
     gang_holds: Callable[[], Mapping[str, float]],
+    untrusted: Callable[[], float],
     leads: Callable[[], bool],
 ) -> None:
     """Register the metrics whose values are read at each scrape, with their sources.
@@ -355,7 +368,7 @@ def register_scraped(
     many ever entered a pool, by pool and event. `evictions` returns the limit of evictions and what is
     left of it, None if that is unknown or there is no limit. `nominated` returns how many nominated pods
     are ours and how many are not, None if that is unknown. `gang_holds` returns the holds that ended, by
-    result.
+    result. `untrusted` returns how many workloads failed to save their work when asked.
     """
     for reading in (
         ScrapedMetric(
@@ -393,6 +406,12 @@ def register_scraped(
             "Times that a waiting gang held room, by how that ended.",
             ("result",),
             lambda: {(result,): number for result, number in gang_holds().items()},
+        ),
+        ScrapedMetric(
+            f"{_PREFIX}_untrusted_workloads",
+            "Workloads whose declaration to save their work does not count; only the leader knows them.",
+            (),
+            lambda: {(): untrusted()},
         ),
         ScrapedMetric(
             f"{_PREFIX}_leader", "Whether this replica does the work.", (), lambda: {(): float(leads())}

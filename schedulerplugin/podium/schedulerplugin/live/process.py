@@ -10,13 +10,15 @@ import random as chance
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
+from functools import partial
 
 from structlog.typing import FilteringBoundLogger
 
 from podium.api.reads import Kind
-from podium.api.records import PreemptionRecord
+from podium.api.records import PreemptionRecord, RecordedPlan
 from podium.api.schedulable import SCHEDULING_READS
 from podium.history.records import counted, recent, unfinished
+from podium.history.trust import FAILURES, Trust, distrust
 from podium.kube.cache import InformerCache
 from podium.kube.connection import Connection, connect
 from podium.kube.deployment import is_turned_off
@@ -183,6 +185,7 @@ class _SchedulerProcess:
                 lambda: None if self._scheduler is None else self._scheduler.entries.nominated()
             ),
             gang_holds=worker.between(self._gang_holds),
+            untrusted=lambda: len(self._cluster.state.untrusted),
             leads=lambda: replica.remaining() > 0,
         )
 
@@ -257,6 +260,8 @@ class _SchedulerProcess:
         records, _ = await asyncio.gather(history.restore(), self._catch_up())
         self._limits = limits = self._new_limits(records)
         engine = await self._engine.built()
+        trust = Trust(records)
+        distrust(state, trust.untrusted)
         # Until all observers are registered nothing is awaited, so no change is lost.
         scheduler = Scheduler(engine, limits, illegal=self._illegal)
         self._writes = writes = Writes(
@@ -280,6 +285,7 @@ class _SchedulerProcess:
             log_event=self._replica.log_event,
             worker=self._worker,
             deciding=lambda keys: self._replica.set_note(" ".join(map(entry_name, keys))),
+            learn=partial(self._learn, trust),
             interrupted=interrupted,
         )
         self._engine.engage(scheduler)
@@ -307,6 +313,16 @@ class _SchedulerProcess:
             # The next leader learns of recent evictions from the stored history.
             known = history.written and not limits.doubts(self._clock())
             self._end_in_order(known=known)
+
+    def _learn(self, trust: Trust, plan: RecordedPlan) -> None:
+        """Count the answers of the victims that a preemption asked to save their work."""
+        before = trust.untrusted
+        trust.add(plan)
+        for kind, namespace, name in sorted(trust.untrusted - before):
+            fields = {"workload": f"{kind} {namespace}/{name}", "failures": FAILURES}
+            self._replica.log_event("a workload does not save its work as declared", fields)
+        if trust.untrusted != before:
+            distrust(self._cluster.state, trust.untrusted)
 
     async def _catch_up(self) -> None:
         """Let the cache catch up with the writes of an earlier leader, or of an earlier scheduler here."""

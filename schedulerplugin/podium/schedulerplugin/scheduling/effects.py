@@ -124,7 +124,10 @@ class Preemptor(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """Pods that are evicted together: `kind` is that of a pod or group, `pods` its members to be deleted."""
+    """Pods that are evicted together: `kind` is that of a pod or group, `pods` its members to be deleted.
+
+    `saves` are the accelerator-seconds that its declaration saves.
+    """
 
     kind: str
     namespace: str
@@ -132,16 +135,18 @@ class Unit(NamedTuple):
     uid: str
     priority: int
     pods: tuple[PodRef, ...]
+    saves: int = 0
 
 
 class Evict(NamedTuple):
     """A preemption: the nominations of the preemptor's pods, and the units to evict.
 
     `cleared` are pods of ours of lower priority whose nominations to these nodes end. `domain` is a node's
-    name, or `cluster`. `violations` and `work` (accelerator-seconds) are its harm. `resumed` says that an
-    earlier process began it. `again` says that this process began it, and does not know which victims are
-    terminating already. `refused` are victims whose eviction failed before, and `doubted` are the others of
-    their namespaces: they are deleted first, in this order, so that no other victim goes in vain.
+    name, or `cluster`. `violations` and `work` (accelerator-seconds) are its harm, and `saved` is the work
+    that declarations save. `resumed` says that an earlier process began it. `again` says that this process
+    began it, and does not know which victims are terminating already. `refused` are victims whose eviction
+    failed before, and `doubted` are the others of their namespaces: they are deleted first, in this order,
+    so that no other victim goes in vain.
     """
 
     key: Key
@@ -153,6 +158,7 @@ class Evict(NamedTuple):
     cleared: tuple[PodRef, ...] = ()
     violations: int = 0
     work: int = 0
+    saved: int = 0
     resumed: bool = False
     again: bool = False
     refused: tuple[PodRef, ...] = ()

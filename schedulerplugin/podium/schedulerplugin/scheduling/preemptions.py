@@ -24,7 +24,8 @@ A victim that declares `saves-on-notice` is asked by its mark: the condition Dis
 annotation SAVE_REQUESTED, which a container can read as a file of a downward-API volume. Its eviction waits
 (`waits`) until the time of its checkpoint moves, until the declared time is over, or until it is gone. When
 the mark is withdrawn, the annotation goes with it, and the workload may go on. The annotation says since when
-the victim knows. So no victim has more time because the leader changes, and none has less.
+the victim knows. So no victim has more time because the leader changes, and none has less. At the end of the
+wait `answers` says which units saved their work, and which failed to (see `podium.history.trust`).
 
 `begun` reads that record after a takeover: the remaining victims of each preemption. It is only a hint. A
 tenant that may write the status of a pod or of a group can write one, and the cluster has changed since. So
@@ -32,8 +33,10 @@ it only says which plan to look at first, and that plan has to pass every check 
 not pass is withdrawn, and planning starts from nothing.
 """
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from operator import itemgetter
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -42,13 +45,13 @@ import numpy as np
 from podium.api.events import PREEMPTOR
 from podium.api.membership import GroupKey
 from podium.api.meta import Condition, instant
-from podium.api.priority import HIGHEST_USER_PRIORITY
-from podium.api.saving import NOT_SAVED, SAVE_REQUESTED
+from podium.api.records import Saving
+from podium.api.saving import NO_CHECKPOINT, NOT_SAVED, SAVE_REQUESTED
 from podium.api.schedulable import Schedulable
 from podium.api.times import seconds
 from podium.cluster.reader import Child, ClusterReader, name_of
 from podium.errors import PodiumError
-from podium.groups.trees import members_below
+from podium.groups.trees import group_at, members_below
 from podium.planner.preemption.inflight import (
     DISRUPTION_TARGET,
     LONGEST_GRACE_SECONDS,
@@ -57,7 +60,7 @@ from podium.planner.preemption.inflight import (
 )
 from podium.planner.preemption.target import PlacementTarget, Unplaceable
 from podium.planner.preemption.unitarrays import NO_UNIT
-from podium.planner.progress import declaration_of
+from podium.planner.progress import declaration_of, patience
 from podium.planner.semantics import Semantics
 from podium.planner.settings import PreemptionMode
 from podium.schedulerplugin.scheduling.effects import (
@@ -209,20 +212,26 @@ def _may_go(engine: LiveEngine, entry_pods: EntryPods, evict: Evict, moment: Mom
 
 
 class Notice(NamedTuple):
-    """A victim that saves its work on notice: `until` (steady seconds), and its checkpoint before that."""
+    """A victim that saves its work on notice: `until` (steady seconds), and its checkpoint before that.
+
+    `resumed` says that an earlier process asked it.
+    """
 
     pod: PodRef
     until: float
     saved: int
+    resumed: bool = False
 
 
 def notices(view: ClusterReader, evict: Evict, longest: int, moment: Moment) -> tuple[Notice, ...]:
-    """Return the victims of a preemption to ask; no time is longer than `longest` (seconds).
-
-    Nothing that runs the cluster waits: for a preemptor of a system class no victim is asked.
-    """
-    if evict.preemptor.priority > HIGHEST_USER_PRIORITY:
-        return ()
+    """Return the victims of a preemption to ask; no time is longer than `longest` (seconds)."""
+    if isinstance(evict.key, GroupKey):
+        group = group_at(view, evict.key)
+        name = "" if group is None else group.priority_class_name
+    else:
+        pod = view.pods.get(evict.key)
+        name = "" if pod is None else pod.spec.priorityClassName or ""
+    longest = patience(view, name, evict.preemptor.priority, longest)
     return tuple(_asked(view, evict.victims, longest, moment))
 
 
@@ -237,9 +246,10 @@ def _asked(view: ClusterReader, victims: Iterable[PodRef], longest: int, moment:
             continue
         since = _requested(pod)
         left = work.notice if since is None else min(max(since + work.notice - now, 0), work.notice)
-        # A checkpoint since an earlier leader asked is the answer.
+        # A checkpoint since an earlier leader asked is the answer: another one than before.
         answered = since is not None and work.saved >= since
-        yield Notice(ref, moment.seconds if answered else moment.seconds + left, work.saved)
+        until = moment.seconds if answered else moment.seconds + left
+        yield Notice(ref, until, NO_CHECKPOINT if answered else work.saved, since is not None)
 
 
 def waits(view: ClusterReader, asked: Iterable[Notice], now: float) -> bool:
@@ -250,6 +260,68 @@ def waits(view: ClusterReader, asked: Iterable[Notice], now: float) -> bool:
         and declaration_of(view, pod).saved == notice.saved
         for notice in asked
     )
+
+
+def answer(notice: Notice, saved: int, now: float, *, requested: bool) -> Saving | None:
+    """Return whether a running victim saved its work, by the checkpoint that it reports at the end of a wait.
+
+    `now` is in steady seconds. None if it is not known: it lacked time, or was not `requested`. A victim that
+    an earlier process asked does not fail, because the time that it had is not known by one steady clock.
+    """
+    if saved != notice.saved:
+        return Saving.SAVED
+    return Saving.FAILED if requested and not notice.resumed and now >= notice.until else None
+
+
+class Answers(NamedTuple):
+    """The end of a wait: how many pods were asked, saved and failed, and the answers of units by UID.
+
+    `lost` are the accelerator-seconds that declarations were to save and did not.
+    """
+
+    asked: int = 0
+    saved: int = 0
+    failed: int = 0
+    units: Mapping[str, Saving] = MappingProxyType({})
+    lost: int = 0
+    seconds: float = 0.0
+
+
+NO_ANSWERS = Answers()
+
+
+def answers(
+    view: ClusterReader, evict: Evict, asked: Collection[Notice], longest: int, times: tuple[float, float]
+) -> Answers:
+    """Return the answers to a preemption's notices; `times` (steady seconds) are those of the wait.
+
+    Work that was to be saved on a notice of at most `longest` seconds is lost if there was no answer, also if
+    the preemptor was not to wait for it.
+    """
+    if not asked and not evict.saved:
+        return NO_ANSWERS
+    began, now = times
+    noticed = {notice.pod: notice for notice in asked}
+    units: dict[str, Saving] = {}
+    total, lost = Counter[Saving | None](), 0
+    for unit in evict.units:
+        of_pods, unsaved = Counter[Saving | None](), False
+        for ref in unit.pods:
+            pod, notice = _running(view, ref), noticed.get(ref)
+            if pod is None:
+                continue
+            work, verdict = declaration_of(view, pod), None
+            if notice is not None:
+                verdict = answer(notice, work.saved, now, requested=is_requested(pod))
+            of_pods[verdict] += 1
+            on_notice = work.saves_within == NOT_SAVED and work.notice <= longest
+            unsaved |= on_notice and verdict is not Saving.SAVED
+        lost += unit.saves if unsaved else 0
+        total += of_pods
+        if of_pods[Saving.FAILED] or of_pods[Saving.SAVED]:
+            units[unit.uid] = Saving.FAILED if of_pods[Saving.FAILED] else Saving.SAVED
+    saved, failed = total[Saving.SAVED], total[Saving.FAILED]
+    return Answers(len(noticed), saved, failed, units, min(lost, evict.saved), now - began)
 
 
 def is_requested(pod: Schedulable) -> bool:

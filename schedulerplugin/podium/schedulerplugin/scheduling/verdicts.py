@@ -25,6 +25,7 @@ from podium.planner.deadline import Deadline, DecisionTimeoutError
 from podium.planner.engine import Engine
 from podium.planner.liveplugin import PluginWrite
 from podium.planner.preemption.decision import Decision
+from podium.planner.preemption.harm import plan_harm, work_saved
 from podium.planner.preemption.outcome import Outcome
 from podium.planner.preemption.target import Blocker, PlacementTarget, Unplaceable
 from podium.planner.preemption.units import Units
@@ -351,16 +352,20 @@ def eviction(engine: Engine, key: Key, decision: Decision, now: int, message: st
     assert chosen is not None
     units, _ = engine.units(for_group=target.group is not None, now=now)
     plan = chosen.plan
-    harm = engine.harm(chosen, units, now)
+    harm = plan_harm(engine.harm(chosen, units, now), units, plan.victims, now)
+    saves = work_saved(units, plan.victims, now).tolist()
     return Evict(
         key=key,
         preemptor=preemptor(engine, target),
         nominations=placements(engine, decision.placed),
-        units=tuple(_unit(engine, units, lead) for lead in plan.victims.tolist()),
+        units=tuple(
+            _unit(engine, units, *victim) for victim in zip(plan.victims.tolist(), saves, strict=True)
+        ),
         domain=CLUSTER if plan.domain.node is None else plan.domain.name,
         message=message,
         violations=harm.violations,
-        work=harm.lost_seconds,
+        work=harm.acceleratorSeconds,
+        saved=harm.acceleratorSecondsSaved,
     )
 
 
@@ -388,9 +393,9 @@ def outranked(engine: Engine, target: PlacementTarget, decision: Decision) -> It
                 yield row
 
 
-def _unit(engine: Engine, units: Units, lead: int) -> Unit:
+def _unit(engine: Engine, units: Units, lead: int, saves: int) -> Unit:
     kind, namespace, name = units.object_of(lead)
     pods = tuple(ref_at(engine, row) for row in units.members(lead).tolist())
     whole = units.whole_of(lead)
     uid = pods[0].uid if whole is None else whole.metadata.uid or ""
-    return Unit(kind, namespace, name, uid, units.priority.item(lead), pods)
+    return Unit(kind, namespace, name, uid, units.priority.item(lead), pods, saves)

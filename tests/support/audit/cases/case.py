@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from tests.support.audit.builders import priority_class
 
+from podium.cluster.reader import WorkloadName
 from podium.cluster.state import Readable
 
 GROUP = "PodGroup team-a/train"
@@ -26,3 +27,4 @@ class Case(NamedTuple):
     expected: Sequence[tuple[str, str, str]] = ()
     kubernetes: str = "1.37"
     unread: Mapping[str, str] = {}
+    untrusted: frozenset[WorkloadName] = frozenset()

@@ -3,7 +3,19 @@
 from tests.support.audit.builders import NEW, OLD, pod, pod_group, pods, priority_class
 from tests.support.audit.cases.case import GOLD, GROUP, Case
 
-from podium.api.groups import GROUP_LABEL
+from podium.api.groups import GROUP_LABEL, PodGroup
+from podium.api.saving import CHECKPOINT, SAVES_ON_NOTICE
+
+ON_NOTICE = {SAVES_ON_NOTICE: "45s"}
+JOB = ("Job", "team-a", "train")
+
+
+def declaring(notice: str) -> PodGroup:
+    """Return the group with a declaration for its pods."""
+    group = pod_group()
+    group.metadata.annotations = {SAVES_ON_NOTICE: notice}
+    return group
+
 
 CASES = [
     Case(
@@ -353,4 +365,55 @@ CASES = [
         "label and field agree", "membership-conflict", [pod_group(), pod("a", group="train", podium="train")]
     ),
     Case("a label alone", "membership-conflict", [pod_group(podium=True), pod("a", podium="train")]),
+    Case(
+        "the pods of a Job, which was asked twice",
+        "saving-not-trusted",
+        [pod("a", annotations=ON_NOTICE), pod("b", annotations=ON_NOTICE), pod("done", phase="Succeeded")],
+        [("Job team-a/train", "", "failed to 2 times in a row: 2 live pods (a, b).")],
+        untrusted=frozenset({JOB}),
+    ),
+    Case(
+        "a group that declares for its pods",
+        "saving-not-trusted",
+        [declaring("45s"), *(pod(f"g-{at}", group="train", owner=None) for at in range(2))],
+        [(GROUP, "", "2 live pods (g-0, g-1)")],
+        untrusted=frozenset({("PodGroup", "team-a", "train")}),
+    ),
+    Case(
+        "a pod without a declaration, and one of another workload",
+        "saving-not-trusted",
+        [pod("a"), pod("b", annotations=ON_NOTICE, owner=("batch/v1", "Job", "other"))],
+        untrusted=frozenset({JOB}),
+    ),
+    Case("a pod that is trusted", "saving-not-trusted", [pod("a", annotations=ON_NOTICE)]),
+    Case(
+        "a wrong duration in the template of a Job is found once",
+        "save-declaration",
+        [pod(name, annotations={SAVES_ON_NOTICE: "soon"}) for name in ("a", "b")],
+        [
+            (
+                "Job team-a/train",
+                f"metadata.annotations[{SAVES_ON_NOTICE}]",
+                "'soon' is no duration from 1s to 10m",
+            )
+        ],
+    ),
+    Case(
+        "a pod and a group",
+        "save-declaration",
+        [declaring("11m"), pod("lone", owner=None, annotations={CHECKPOINT: "noon"})],
+        [
+            ("Pod team-a/lone", f"metadata.annotations[{CHECKPOINT}]", "'noon' is no time"),
+            (GROUP, f"metadata.annotations[{SAVES_ON_NOTICE}]", "'11m' is no duration"),
+        ],
+    ),
+    Case(
+        "right declarations, and a pod that is finished",
+        "save-declaration",
+        [
+            pod("a", annotations=ON_NOTICE),
+            pod("b"),
+            pod("c", annotations={SAVES_ON_NOTICE: "x"}, phase="Failed"),
+        ],
+    ),
 ]

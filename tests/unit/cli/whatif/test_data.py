@@ -60,6 +60,7 @@ def test_values_are_the_plans() -> None:
         "violations": 4,
         "levels": [{"priority": 100, "units": 1, "pods": 4}, {"priority": 0, "units": 1, "pods": 1}],
         "acceleratorSeconds": 45_000,
+        "acceleratorSecondsSaved": 0,
     }
     free = json.loads(as_json(whatif_document(sample.fits())))
     assert (free["minimalPriority"], free["harm"]) == (None, None)

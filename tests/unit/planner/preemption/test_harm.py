@@ -8,13 +8,19 @@ from tests.support.preemption.clusters import NOW, time_of
 from tests.support.preemption.scene import SECONDS, engine_of, gang, group, node, of, planned, pod, victims
 from tests.unit.planner.preemption.test_budgets import budget
 
+from podium.api.core import PriorityClass
+from podium.api.meta import ObjectMeta
 from podium.api.saving import (
     CHECKPOINT,
     CHECKPOINT_INTERVAL,
+    LONGEST_WAIT,
     RESTART_TIME,
     SAVES_ON_NOTICE,
     SAVES_ON_TERMINATION,
 )
+from podium.cluster.state import ClusterState
+from podium.history.trust import distrust
+from podium.planner.engine import Engine
 from podium.planner.preemption.outcome import HarmLevel, Outcome, PlanHarm
 from podium.planner.semantics import Semantics
 from podium.schedulerplugin.scheduling.verdicts import eviction
@@ -35,8 +41,8 @@ def high(gpus: int, **kwargs: Any) -> Any:
     return builders.pod("high", {"cpu": 1, GPU: gpus}, priority=9, **kwargs)
 
 
-def harm_of(violations: int, work: int, *levels: tuple[int, int, int]) -> PlanHarm:
-    return PlanHarm(violations, tuple(HarmLevel(*each) for each in levels), work)
+def harm_of(violations: int, work: int, *levels: tuple[int, int, int], saved: int = 0) -> PlanHarm:
+    return PlanHarm(violations, tuple(HarmLevel(*each) for each in levels), work, saved)
 
 
 CASES: dict[str, tuple[list[Any], PlanHarm]] = {
@@ -124,13 +130,13 @@ def test_work_that_is_lost_follows_from_the_declaration(
     running, team = low("a", 8, group="g"), group("g", 1, 1)
     running.metadata.annotations, team.metadata.annotations = own, of_group
     plan = planned(NODE, team, running, high(8))
-    assert plan.harm == harm_of(0, 8 * seconds, (1, 1, 1))
+    assert plan.harm == harm_of(0, 8 * seconds, (1, 1, 1), saved=8 * (600 - seconds))
 
 
 def test_a_longer_grace_period_leaves_more_time_to_save() -> None:
     running = low("a", 8, terminationGracePeriodSeconds=120)
     running.metadata.annotations = {SAVES_ON_TERMINATION: "2m"}
-    assert planned(NODE, running, high(8)).harm == harm_of(0, 960, (1, 1, 1))
+    assert planned(NODE, running, high(8)).harm == harm_of(0, 960, (1, 1, 1), saved=3_840)
 
 
 def test_a_pod_that_has_not_started_has_no_restart() -> None:
@@ -143,7 +149,7 @@ def test_a_start_costs_the_time_of_the_settings_unless_the_pod_declares_it() -> 
     plain, declared = low("plain", 4), low("declared", 4)
     declared.metadata.annotations = {RESTART_TIME: "2m"}
     plan = planned(NODE, plain, declared, high(8), pod_start_seconds=300)
-    assert plan.harm == harm_of(0, 4 * 900 + 4 * 720, (1, 2, 2))
+    assert plan.harm == harm_of(0, 4 * 900 + 4 * 720, (1, 2, 2), saved=4 * 180)
 
 
 @pytest.mark.parametrize(("start_seconds", "evicted"), [(0, 4), (300, 1)])
@@ -244,7 +250,72 @@ def test_the_scheduler_records_the_harm_that_whatif_shows(
     evict = eviction(engine, key, decision, SECONDS, "")
     assert shown is not None
     assert (evict.violations, evict.work) == (shown.violations, shown.acceleratorSeconds)
+    assert evict.saved == shown.acceleratorSecondsSaved == sum(unit.saves for unit in evict.units)
     assert (len(evict.units), len(evict.victims)) == (shown.units, shown.pods)
+
+
+def distrusting(*objects: Any) -> tuple[Engine, ClusterState]:
+    """Return an engine that follows its state, and the state."""
+    engine = engine_of(*objects)
+    state = engine.view
+    assert isinstance(state, ClusterState)
+    state.observe(engine.apply)
+    return engine, state
+
+
+@pytest.mark.parametrize("declared", [{SAVES_ON_NOTICE: "45s"}, {SAVES_ON_TERMINATION: "20s"}])
+@pytest.mark.parametrize("ago", [600, 10])
+def test_a_workload_that_is_not_trusted_costs_as_much_as_without_a_declaration(
+    declared: dict[str, str], ago: int
+) -> None:
+    """The plan says so. Workloads of the name in another namespace, or of another kind, are others."""
+    running = low("a", 8, ago=ago)
+    running.metadata.annotations = declared
+    engine, state = distrusting(NODE, running, high(8))
+    shown = []
+    for untrusted in (
+        {("Pod", "team-b", "a"), ("Job", builders.NS, "a")},
+        {("Pod", builders.NS, "a")},
+        set(),
+    ):
+        distrust(state, frozenset(untrusted))
+        plan = engine.plan((builders.NS, "high"), NOW)
+        assert plan.harm is not None
+        shown.append((plan.harm.acceleratorSeconds, plan.victims[0].reason.partition("; ")[2]))
+    others, distrusted, forgiven = shown
+    assert distrusted == (8 * ago, "it declares to save its work, and failed to 2 times in a row")
+    assert others == forgiven
+    assert forgiven[0] <= distrusted[0]
+
+
+def test_another_workload_is_evicted_in_place_of_one_that_is_not_trusted() -> None:
+    saving, other = low("saving", 8, ago=90_000), low("other", 8, where="n2")
+    saving.metadata.annotations = {SAVES_ON_NOTICE: "20s"}
+    engine, state = distrusting(NODE, node("n2", room={GPU: 8}), saving, other, high(8))
+    assert victims(engine.plan((builders.NS, "high"), NOW)) == ["saving"]
+    distrust(state, frozenset({("Pod", builders.NS, "saving")}))
+    assert victims(engine.plan((builders.NS, "high"), NOW)) == ["other"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "priority", "asked"),
+    [
+        ({}, 9, True),
+        ({LONGEST_WAIT: "20s"}, 9, True),
+        ({LONGEST_WAIT: "19s"}, 9, False),
+        ({}, 2_000_000_000, False),
+    ],
+    ids=["no limit", "long enough", "too short", "a system class"],
+)
+def test_a_plan_says_that_a_victim_is_asked_only_if_the_preemptor_waits(
+    limit: dict[str, str], priority: int, asked: bool
+) -> None:
+    running = low("a", 8)
+    running.metadata.annotations = {SAVES_ON_NOTICE: "20s"}
+    waiting = builders.pod("high", {"cpu": 1, GPU: 8}, priority=priority, priorityClassName="fast")
+    fast = PriorityClass(metadata=ObjectMeta(name="fast", annotations=limit), value=priority)
+    (victim,) = planned(NODE, fast, running, waiting).victims
+    assert ("asked first" in victim.reason) is asked
 
 
 @pytest.mark.parametrize("semantics", Semantics)

@@ -10,13 +10,24 @@ from tests.support.preemption.clusters import NOW, NS, state_of
 from tests.support.preemption.scene import group, node, of
 
 from podium.api.meta import OwnerReference
-from podium.api.records import MAX_UNITS, Owner, Party, PlanMode, PreemptionRecord, RecordedPlan, Result
+from podium.api.records import (
+    MAX_UNITS,
+    Owner,
+    Party,
+    PlanMode,
+    PreemptionRecord,
+    RecordedPlan,
+    Result,
+    Saving,
+)
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import name_in
 from podium.history.evictioncycles import Identity
 from podium.history.records import counted, identity, recent
+from podium.history.trust import Trust
 from podium.schedulerplugin.history.planned import ended, planned
 from podium.schedulerplugin.scheduling.effects import Evict, Key, PodRef, Preemptor, Unit
+from podium.schedulerplugin.scheduling.preemptions import Answers
 
 GPU = "nvidia.com/gpu"
 JOB = OwnerReference("batch/v1", "Job", "train", "uid-job", controller=True)
@@ -101,6 +112,18 @@ def test_how_it_ended() -> None:
     assert (done.result, done.message, done.podCount, done.milliseconds) == ("Evicted", "0/1 nodes", 3, 1234)
     failed = ended(begun, "it is frozen", [PodRef(NS, "a", "uid-a")], 0.5)
     assert (failed.result, failed.message, failed.podCount) == ("Failed", "it is frozen", 1)
+
+
+def test_the_answers_of_victims_that_were_asked() -> None:
+    """Work that was to be saved and was not counts as lost."""
+    units = party("a"), party("b"), party("c")
+    begun = plan(0, units=units, unitCount=3, acceleratorSeconds=90, acceleratorSecondsSaved=700)
+    units_answers = {"uid-a": Saving.SAVED, "uid-b": Saving.FAILED}
+    done = ended(begun, "", [], 42.0, Answers(3, 1, 1, units_answers, lost=600, seconds=40.5))
+    assert [unit.saving for unit in done.units] == ["Saved", "Failed", ""]
+    assert (done.acceleratorSeconds, done.acceleratorSecondsSaved) == (690, 100)
+    assert (done.askedPods, done.savedPods, done.waitedMilliseconds) == (3, 1, 40_500)
+    assert Trust([PreemptionRecord(plans=[done, done])]).untrusted == {("Pod", NS, "b")}
 
 
 def test_a_plan_is_read_back_as_it_was_written() -> None:

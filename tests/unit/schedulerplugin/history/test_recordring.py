@@ -229,11 +229,20 @@ LEFT = plan(
     podCount=1,
     violations=2,
     acceleratorSeconds=90,
+    acceleratorSecondsSaved=80,
 )
 ENDED = plan(9, preemptor=party("high"), units=LOW[1:], unitCount=1, podCount=1, acceleratorSeconds=50)
 WHOLE = msgspec.structs.replace(
-    ENDED, units=LOW, unitCount=2, podCount=2, violations=2, acceleratorSeconds=90
+    ENDED,
+    units=LOW,
+    unitCount=2,
+    podCount=2,
+    violations=2,
+    acceleratorSeconds=90,
+    acceleratorSecondsSaved=80,
 )
+SAVED = {"askedPods": 2, "savedPods": 1, "waitedMilliseconds": 9_000}
+SAID = party("low", saving="Failed"), party("other", saving="Saved")
 
 
 @pytest.mark.parametrize(
@@ -244,6 +253,11 @@ WHOLE = msgspec.structs.replace(
             msgspec.structs.replace(ENDED, result=Result.FAILED, message=STOPPED),
             [msgspec.structs.replace(WHOLE, result=Result.FAILED, message=STOPPED)],
             id="left once more",
+        ),
+        pytest.param(
+            msgspec.structs.replace(ENDED, **SAVED, units=SAID[1:], acceleratorSecondsSaved=7),
+            [msgspec.structs.replace(WHOLE, **SAVED, units=(LOW[0], SAID[1]), acceleratorSecondsSaved=80)],
+            id="asked to save",
         ),
         pytest.param(
             msgspec.structs.replace(ENDED, preemptor=party("another")),
@@ -285,6 +299,16 @@ def test_a_resumed_plan_is_merged_with_its_beginning(
     other.append(plan(10))
     store.drain(other)
     assert store.plans() == [plan(0, preemptor=party("before")), *stored, plan(10)]
+
+
+def test_answers_stay_if_a_leader_is_stopped_after_the_wait() -> None:
+    """The next leader asks no victim that was asked already, so its plan has none."""
+    ring = Ring(NAME)
+    ring.append(msgspec.structs.replace(LEFT, units=SAID, **SAVED))
+    ring.append(ENDED)
+    draft = ring.draft()
+    assert draft is not None
+    assert draft.plans == (msgspec.structs.replace(WHOLE, units=SAID, **SAVED),)
 
 
 def test_a_resumed_plan_counts_once() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.support.preemption.clusters import NOW, NS
-from tests.support.preemption.scene import group, node
+from tests.support.preemption.scene import group, marked_for_deletion, node
 from tests.support.scheduling.objects import running
 from tests.support.scheduling.recording import Recorded, Write
 from tests.support.scheduling.rig import World, pod
@@ -16,7 +16,7 @@ from tests.support.waiting import PATIENCE_SECONDS
 from podium.api.events import EventDraft
 from podium.api.membership import GroupKey
 from podium.api.records import PlanMode, Result
-from podium.api.saving import CHECKPOINT, SAVES_ON_NOTICE
+from podium.api.saving import CHECKPOINT, SAVE_REQUESTED, SAVES_ON_NOTICE
 from podium.kube.connection import RefusedError
 from podium.runtime.worker import Worker
 from podium.schedulerplugin.live.loop import Loop
@@ -97,6 +97,7 @@ class Scene:
             log_event=lambda event, fields: self.logged.append((event, dict(fields))),
             worker=Worker(),
             deciding=lambda _keys: None,
+            learn=self.recorder.learn,
         )
 
     async def _sleep(self, seconds: float) -> None:
@@ -222,26 +223,53 @@ def saving() -> World:
     return World(node("n1", 1), victim, pod("high", 1, 10))
 
 
+def at_second(scene: Scene, second: float, **annotations: str) -> Callable[[], None]:
+    """Return a function that shows the victim with further annotations, once it is that second."""
+
+    def show() -> None:
+        if scene.seconds == second:
+            shown = running("low", status=marked_for_deletion())
+            shown.metadata.annotations = {SAVES_ON_NOTICE: "40s", **annotations}
+            scene.world.apply(shown)
+
+    return show
+
+
+REQUESTED = {SAVE_REQUESTED: "2026-11-21T00:00:00Z"}
+SAVED = {**REQUESTED, CHECKPOINT: "2026-11-21T00:00:00Z"}
+
+
 async def test_an_eviction_waits_until_the_victim_has_saved_its_work() -> None:
     scene = Scene(saving())
-
-    def save() -> None:
-        if scene.seconds == 3:
-            saved = running("low")
-            saved.metadata.annotations = {SAVES_ON_NOTICE: "40s", CHECKPOINT: "2026-11-21T00:00:00Z"}
-            scene.world.apply(saved)
-
-    scene.while_asleep = save
-    await scene.until(lambda: bool(scene.recorder.named("evicted")))
+    scene.while_asleep = at_second(scene, 3, **SAVED)
+    await scene.until(lambda: bool(scene.recorder.named("learn")))
     assert scene.writes.done == [Write("ask", "low", "True"), Write("delete", "low")]
     assert scene.seconds == 3
+    ((plan,),), ((learned,),) = scene.recorder.named("append"), scene.recorder.named("learn")
+    assert plan is learned
+    assert [unit.saving for unit in plan.units] == ["Saved"]
+    assert (plan.askedPods, plan.savedPods, plan.waitedMilliseconds) == (1, 1, 3_000)
+    ((answers,),) = scene.recorder.named("answered")
+    assert (answers.asked, answers.saved, answers.failed) == (1, 1, 0)
 
 
 async def test_an_eviction_waits_no_longer_than_the_victim_declares() -> None:
     scene = Scene(saving())
-    await scene.until(lambda: bool(scene.recorder.named("evicted")))
+    scene.while_asleep = at_second(scene, 1, **REQUESTED)
+    await scene.until(lambda: bool(scene.recorder.named("learn")))
     assert scene.writes.done == [Write("ask", "low", "True"), Write("delete", "low")]
     assert scene.seconds == 40
+    ((plan,),) = scene.recorder.named("learn")
+    assert [unit.saving for unit in plan.units] == ["Failed"]
+    assert (plan.askedPods, plan.savedPods, plan.waitedMilliseconds) == (1, 0, 40_000)
+
+
+async def test_a_victim_that_does_not_show_the_request_has_not_failed() -> None:
+    """The API server did not take the write, so the workload could not read it."""
+    scene = Scene(saving())
+    await scene.until(lambda: bool(scene.recorder.named("learn")))
+    ((plan,),) = scene.recorder.named("learn")
+    assert [unit.saving for unit in plan.units] == [""]
 
 
 async def test_a_victim_goes_on_when_its_room_is_not_needed_any_more() -> None:

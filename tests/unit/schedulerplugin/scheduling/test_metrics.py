@@ -22,6 +22,7 @@ from podium.schedulerplugin.scheduling.effects import (
     Unmark,
 )
 from podium.schedulerplugin.scheduling.messages import UNSCHEDULABLE
+from podium.schedulerplugin.scheduling.preemptions import Answers
 
 PREFIX = "podium_scheduler_"
 POD, GROUP = ("team", "a"), GroupKey(False, "team", "train")
@@ -244,6 +245,18 @@ def test_a_preemption_that_ended(error: bool) -> None:
     }
 
 
+def test_requests_to_save_work_are_counted() -> None:
+    registry = new_registry()
+    metrics = SchedulerMetrics(registry)
+    metrics.answered(Answers(asked=5, saved=3, failed=1))
+    metrics.answered(Answers())
+    assert samples(registry) == {
+        "save_requests_total{result=asked}": 5,
+        "save_requests_total{result=saved}": 3,
+        "save_requests_total{result=failed}": 1,
+    }
+
+
 def test_own_results_are_counted() -> None:
     registry = new_registry()
     metrics = SchedulerMetrics(registry)
@@ -266,6 +279,7 @@ def test_values_of_other_objects_are_read() -> None:
         evictions=lambda: (5, 2),
         nominated=lambda: (3, 1),
         gang_holds=lambda: {"timed_out": 2},
+        untrusted=lambda: 4,
         leads=lambda: True,
     )
     assert samples(registry) == {
@@ -277,6 +291,7 @@ def test_values_of_other_objects_are_read() -> None:
         "nominated_pods{scheduler=ours}": 3,
         "nominated_pods{scheduler=other}": 1,
         "gang_holds_total{result=timed_out}": 2,
+        "untrusted_workloads": 4,
         "leader": 1,
     }
     text = generate_latest(registry).decode()
@@ -293,6 +308,7 @@ def _quiet(registry: CollectorRegistry, *, leads: bool) -> SchedulerMetrics:
         evictions=lambda: None,
         nominated=lambda: None,
         gang_holds=dict,
+        untrusted=float,
         leads=lambda: leads,
     )
     return metrics

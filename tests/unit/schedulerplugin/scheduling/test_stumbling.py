@@ -109,6 +109,7 @@ async def looped(
         log_event=lambda _text, _fields: None,
         worker=Worker(),
         deciding=deciding,
+        learn=lambda _plan: None,
     )
     task = asyncio.create_task(loop.run())
     async with asyncio.timeout(PATIENCE_SECONDS):
