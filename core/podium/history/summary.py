@@ -14,6 +14,7 @@ from podium.api.records import PlanMode, PreemptionRecord, RecordedPlan, Result
 from podium.api.times import written
 from podium.history.evictioncycles import Evictions, Identity
 from podium.history.records import identity, moment_of
+from podium.history.trust import Trust
 
 
 class Amount(msgspec.Struct, frozen=True):
@@ -26,7 +27,9 @@ class Amount(msgspec.Struct, frozen=True):
 class ModeSums(msgspec.Struct, frozen=True):
     """The sums of all plans of one mode; `violations` and `acceleratorSeconds` are their harm.
 
-    A failed plan counts in `plans`, `failed` and `pods` (the pods that it evicted) only.
+    `acceleratorSecondsSaved` is the work that victims saved. Of `askedPods`, `savedPods` saved in time when
+    asked, and the plans waited `waitedMilliseconds` for them. A failed plan counts in these three, and
+    in `plans`, `failed` and `pods` (the pods that it evicted) only.
     """
 
     mode: str
@@ -37,6 +40,10 @@ class ModeSums(msgspec.Struct, frozen=True):
     accelerators: dict[str, int]
     violations: int
     acceleratorSeconds: int
+    acceleratorSecondsSaved: int = 0
+    askedPods: int = 0
+    savedPods: int = 0
+    waitedMilliseconds: int = 0
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -59,7 +66,7 @@ class Summary(msgspec.Struct, frozen=True):
     """The report from `since` to `until` (RFC 3339); `begins` is the time of the oldest recorded plan.
 
     `victims` are by namespace, `priorities` are the victims by priority, `preemptors` by namespace. Plans are
-    the newest first.
+    the newest first. `untrusted` are the workloads that do not save their work as declared, by all records.
     """
 
     since: str
@@ -71,6 +78,7 @@ class Summary(msgspec.Struct, frozen=True):
     preemptors: tuple[Share, ...]
     failed: tuple[RecordedPlan, ...]
     cycles: tuple[Circle, ...]
+    untrusted: tuple[str, ...] = ()
 
     @property
     def plans(self) -> int:
@@ -80,6 +88,7 @@ class Summary(msgspec.Struct, frozen=True):
 
 def summarize(records: Iterable[PreemptionRecord], since: datetime, until: datetime) -> Summary:
     """Return the summary of the plans in a time (UTC, both ends count)."""
+    records = tuple(records)
     timed = sorted(
         (
             (at, plan)
@@ -102,6 +111,7 @@ def summarize(records: Iterable[PreemptionRecord], since: datetime, until: datet
         preemptors=_shares((plan, plan.preemptor.namespace, _amount(plan)) for plan in plans),
         failed=tuple(plan for plan in reversed(plans) if plan.result == Result.FAILED),
         cycles=_cycles(within),
+        untrusted=tuple(_named(Identity(*workload)) for workload in sorted(Trust(records).untrusted)),
     )
 
 
@@ -115,12 +125,15 @@ def _amount(plan: RecordedPlan) -> Amount:
 
 def _sums(mode: PlanMode, plans: Iterable[RecordedPlan]) -> ModeSums:
     held: dict[str, int] = {}
-    number = failed = units = pods = violations = work = 0
+    number = failed = units = pods = violations = work = saved = asked = answered = waited = 0
     for plan in plans:
         if plan.mode != mode:
             continue
         number += 1
         pods += plan.podCount
+        asked += plan.askedPods
+        answered += plan.savedPods
+        waited += plan.waitedMilliseconds
         if plan.result == Result.FAILED:
             # It is not known which of its victims were evicted.
             failed += 1
@@ -128,9 +141,10 @@ def _sums(mode: PlanMode, plans: Iterable[RecordedPlan]) -> ModeSums:
         units += plan.unitCount
         violations += plan.violations
         work += plan.acceleratorSeconds
+        saved += plan.acceleratorSecondsSaved
         for name, amount in plan.accelerators.items():
             held[name] = held.get(name, 0) + amount
-    return ModeSums(mode, number, failed, units, pods, held, violations, work)
+    return ModeSums(mode, number, failed, units, pods, held, violations, work, saved, asked, answered, waited)
 
 
 def _shares(parts: Iterable[tuple[RecordedPlan, str, Amount]]) -> tuple[Share, ...]:

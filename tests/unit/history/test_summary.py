@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.history import party, plan
 
-from podium.api.records import Owner, Party, PlanMode, PreemptionRecord, RecordedPlan, Result
+from podium.api.records import Owner, Party, PlanMode, PreemptionRecord, RecordedPlan, Result, Saving
 from podium.history.summary import Amount, Circle, ModeSums, Summary, summarize
 
 GPU = "nvidia.com/gpu"
@@ -80,6 +80,19 @@ def test_a_failed_preemption_counts_the_pods_that_went() -> None:
     assert summary.modes == (ModeSums("Enforced", 1, 1, 0, 1, {}, 0, 0),)
     assert summary.failed == (failed,)
     assert summary.victims == ()
+
+
+def test_answers_and_saved_work_are_summed_up() -> None:
+    """A failed plan did ask its victims. The workloads that failed are those of all records."""
+    said: dict[str, Any] = {"askedPods": 3, "savedPods": 1, "waitedMilliseconds": 40_000}
+    lost = msgspec.structs.replace(group("a", "x", 3, owner="train"), saving=Saving.FAILED)
+    first = by(1, HIGH, lost, acceleratorSeconds=60, acceleratorSecondsSaved=600, **said)
+    second = by(9, HIGH, lost, acceleratorSecondsSaved=5, result=Result.FAILED, **said)
+    for summary, times in ((summed(first, second), 2), (summed(first, second, since=5), 1)):
+        (sums,) = summary.modes
+        assert (sums.askedPods, sums.savedPods, sums.waitedMilliseconds) == (3 * times, times, 40_000 * times)
+        assert sums.acceleratorSecondsSaved == (600 if times == 2 else 0)
+        assert summary.untrusted == ("Job a/train",)
 
 
 def test_only_the_time_asked_for() -> None:

@@ -89,6 +89,7 @@ class _Trace(NamedTuple):
     preemptor: EvictionPreemptor | None = None
     node: str = ""
     message: str = ""
+    saving: str = ""
 
 
 def departures(  # noqa: PLR0917 - stored objects, query, history, access
@@ -127,6 +128,11 @@ def gains(victims: Iterable[Victim], records: Iterable[PreemptionRecord]) -> tup
             units=plan.unitCount,
             pods=plan.podCount,
             message=plan.message if plan.result != Result.FAILED else _without_names(plan.message),
+            workLost=plan.acceleratorSeconds,
+            workSaved=plan.acceleratorSecondsSaved,
+            asked=plan.askedPods,
+            saved=plan.savedPods,
+            waitedMilliseconds=plan.waitedMilliseconds,
         )
         for plan in _plans(records)
         if _related(plan.preemptor, victims) in (Of.ITSELF, Of.GROUP)
@@ -292,6 +298,7 @@ def _of_plan(plan: RecordedPlan, victims: Iterable[Victim], known: Known) -> Ite
                 preemptor=preempting,
                 node=_node(plan.domain),
                 message=message,
+                saving=unit.saving,
             )
 
 
@@ -383,6 +390,8 @@ def _departure(
         pods=names,
         node=next((trace.node for trace in traces if trace.node), ""),
         message=message,
+        # A failure is found before a success.
+        saving=min((trace.saving for trace in traces if trace.saving), default=""),
         told=tuple(dict.fromkeys(trace.source for trace in traces)),
         fix="; ".join((*after, FIXES[by])),
     )

@@ -51,6 +51,7 @@ from podium.groups.divergence import measure_divergence
 from podium.groups.planned import paused_owner
 from podium.groups.trees import group_at, lineage, members_below, root_key, tree, unlike_groups
 from podium.history.evictioncycles import identity_of_group, workload_of
+from podium.history.trust import FAILURES, declares, distrusted
 from podium.planner.engine import Engine, MakeEngine
 from podium.planner.preemption.inflight import DISRUPTION_TARGET, stored_nomination
 from podium.planner.preemption.outcome import Plan
@@ -246,7 +247,7 @@ def _of_group(key: GroupKey, reading: WhyInput) -> Account | None:
         namespace=key.namespace,
         name=key.name,
         uid=uid,
-        about=tuple(_about_group(root, by_state)),
+        about=(*_about_group(root, by_state), *(_about_saving(view, pods[0]) if pods else ())),
     )
     counted = of_group(judged, reading.rules) if judged is not None else None
     return _account(subject, state, counted, waiting, gone, victims, reading)
@@ -468,6 +469,7 @@ def _about(pod: Schedulable, key: GroupKey | None, reading: WhyInput) -> Iterabl
     owner = pod.metadata.controller()
     if owner is not None:
         yield f"created by {owner.kind} {pod.metadata.namespace}/{owner.name}"
+    yield from _about_saving(reading.view, pod)
     foreign = foreign_key(pod) if key is None else None
     if foreign is not None:
         number = len(_foreign_members(foreign, reading.view))
@@ -483,6 +485,15 @@ def _about(pod: Schedulable, key: GroupKey | None, reading: WhyInput) -> Iterabl
         root = root_key(reading.view, key)
         if root.composite:
             yield f"placed together with the tree of CompositePodGroup {root.namespace}/{root.name}"
+
+
+def _about_saving(view: ClusterReader, pod: Schedulable) -> Iterator[str]:
+    """Yield that what a pod declares about its work does not count."""
+    if distrusted(view, pod) and declares(view, pod):
+        yield (
+            f"declares to save its work, but failed to {FAILURES} times in a row, so its eviction costs as "
+            "much as without that (docs/saving.md)"
+        )
 
 
 def _about_group(group: Child | None, by_state: Mapping[RunState, Sequence[Schedulable]]) -> Iterable[str]:

@@ -127,7 +127,8 @@ class EvictionPreemptor(msgspec.Struct, frozen=True, kw_only=True):
 class Departure(msgspec.Struct, frozen=True, kw_only=True):
     """An eviction or deletion of the object or of some of its pods; `words` describe it.
 
-    `told` names the sources of this information.
+    `saving` is one of podium.api.records.Saving if it was asked to save its work and had the time for that,
+    else empty. `told` names the sources of this information.
     """
 
     time: str
@@ -139,12 +140,17 @@ class Departure(msgspec.Struct, frozen=True, kw_only=True):
     pods: tuple[str, ...]
     node: str = ""
     message: str = ""
+    saving: str = ""
     told: tuple[str, ...]
     fix: str
 
 
 class Gain(msgspec.Struct, frozen=True, kw_only=True):
-    """A preemption that Podium planned for the object, from its records; counts of victims only, no names."""
+    """A preemption that Podium planned for the object, from its records: counts of victims and no names.
+
+    Of its victims `asked` pods were asked to save their work and `saved` did. It waited `waitedMilliseconds`.
+    The accelerator-seconds that victims lost, and that they saved, are `workLost` and `workSaved`.
+    """
 
     time: str
     mode: str
@@ -152,6 +158,11 @@ class Gain(msgspec.Struct, frozen=True, kw_only=True):
     units: int
     pods: int
     message: str = ""
+    workLost: int = 0
+    workSaved: int = 0
+    asked: int = 0
+    saved: int = 0
+    waitedMilliseconds: int = 0
 
 
 class Prospect(msgspec.Struct, frozen=True, kw_only=True):

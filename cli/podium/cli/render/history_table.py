@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from podium.api.records import Party, PlanMode, RecordedPlan
 from podium.cli.render.text import Layout
-from podium.cli.render.words import amounts
+from podium.cli.render.words import amounts, saving_parts
 from podium.history.summary import Amount, ModeSums, Share, Summary
 from podium.text import accelerator_time, count
 
@@ -36,6 +36,13 @@ def history_table(summary: Summary, layout: Layout) -> str:
     _shares(layout, "Preempted pods, by priority", "PRIORITY", summary.priorities)
     _failed(layout, summary.failed)
     _cycles(layout, summary)
+    layout.listing(
+        "Workloads that did not save their work twice in a row",
+        ("WORKLOAD",),
+        summary.untrusted,
+        _row,
+        limit=SHARES,
+    )
     return layout.text()
 
 
@@ -48,6 +55,9 @@ def mode_line(sums: ModeSums) -> str:
         parts.append(f"{sums.failed:,} failed")
     if sums.acceleratorSeconds:
         parts.append(f"{accelerator_time(sums.acceleratorSeconds)} of work lost")
+    parts += saving_parts(
+        sums.acceleratorSecondsSaved, sums.askedPods, sums.savedPods, sums.waitedMilliseconds
+    )
     if sums.violations:
         parts.append(f"{count(sums.violations, 'pod')} in violation of a PodDisruptionBudget")
     return f"{'; '.join(parts)}."
@@ -83,6 +93,10 @@ def _failed(layout: Layout, plans: Sequence[RecordedPlan]) -> None:
         lambda plan: (plan.time, party(plan.preemptor), plan.podCount, plan.message),
         limit=PLANS,
     )
+
+
+def _row(workload: str) -> tuple[str]:
+    return (workload,)
 
 
 def _cycles(layout: Layout, summary: Summary) -> None:

@@ -113,7 +113,10 @@ def harm_line(report: WhatIf) -> str:
         if harm.acceleratorSeconds
         else "no work lost"
     )
-    on = f"{lost} on {held}" if held else "no accelerators"
+    saved = (
+        f", {accelerator_time(harm.acceleratorSecondsSaved)} saved" if harm.acceleratorSecondsSaved else ""
+    )
+    on = f"{lost} on {held}{saved}" if held else "no accelerators"
     against = f"{count(harm.violations, 'pod')} in violation of a PodDisruptionBudget"
     budgets = against if harm.violations else "no budget violated"
     return f"Harm: {_levels(harm.levels)}; {on}; {budgets}."

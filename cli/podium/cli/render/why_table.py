@@ -5,7 +5,7 @@ from datetime import datetime
 
 from podium.answers.accounts.model import Account, Counted, Gain, Prospect, RunState, Wait
 from podium.cli.render.text import Layout
-from podium.cli.render.why_words import departure_line, prospect_line, source_line, values, when
+from podium.cli.render.why_words import departure_line, gain_reason, prospect_line, source_line, values, when
 
 # Maximum lengths of the lists in the table; docs/why.md states these numbers.
 DEPARTURES = 5
@@ -91,7 +91,7 @@ def _departures(layout: Layout, account: Account, now: datetime | None) -> None:
 
 def _gains(layout: Layout, gains: Sequence[Gain], now: datetime | None) -> None:
     def row(gain: Gain) -> tuple[str | int, ...]:
-        return when(gain.time, now), gain.mode, gain.result, gain.units, gain.pods, gain.message
+        return when(gain.time, now), gain.mode, gain.result, gain.units, gain.pods, gain_reason(gain)
 
     header = ("TIME", "MODE", "RESULT", "UNITS", "PODS", "WHY")
     title = "Preemptions for it, newest first"

@@ -3,19 +3,26 @@
 Names and messages in them come from outside, so a format escapes these sentences.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 
 import msgspec
 
-from podium.answers.accounts.model import Account, Counted, Departure, Of, Prospect
+from podium.answers.accounts.model import Account, Counted, Departure, Gain, Of, Prospect
 from podium.api.meta import instant
-from podium.text import count, listed, some
+from podium.api.records import Saving
+from podium.cli.render.words import saving_parts
+from podium.text import accelerator_time, count, listed, some
 
 _RELATIONS = {
     Of.ITSELF: "",
     Of.GROUP: "its group: ",
     Of.EARLIER: "an earlier object of this name: ",
     Of.WORKLOAD: "other pods of its workload: ",
+}
+_SAVING: Mapping[str, str] = {
+    Saving.SAVED: "; it was asked to save its work, and did",
+    Saving.FAILED: "; it was asked to save its work, and did not in its time",
 }
 _OUTCOMES = {
     "Fits": "It fits without preemption",
@@ -43,7 +50,15 @@ def departure_line(departure: Departure, account: Account, now: datetime | None)
     """Return a sentence on an eviction: time, actor, pods and preemptor; for a live cluster also the age."""
     time = when(departure.time, now) if departure.time else "at an unknown time"
     which = _which(departure, account)
-    return f"{time}: {_RELATIONS[departure.of]}{departure.words}{_preemptor_words(departure)}{which}"
+    saving = _SAVING.get(departure.saving, "")
+    return f"{time}: {_RELATIONS[departure.of]}{departure.words}{_preemptor_words(departure)}{which}{saving}"
+
+
+def gain_reason(gain: Gain) -> str:
+    """Return why a preemption was planned for the object, and what became of the work of its victims."""
+    lost = [f"{accelerator_time(gain.workLost)} of work lost"] if gain.workLost else []
+    parts = [*lost, *saving_parts(gain.workSaved, gain.asked, gain.saved, gain.waitedMilliseconds)]
+    return f"{gain.message} ({', '.join(parts)})" if parts else gain.message
 
 
 def source_line(departure: Departure) -> str:

@@ -15,11 +15,20 @@ from podium.answers.audits.report import (
 )
 from podium.api.minors import NEAREST
 from podium.api.reads import Kind
-from podium.text import count, listed, visible
+from podium.text import accelerator_time, count, listed, visible
 
 # The kinds from which blocked groups, pods and accelerators are counted.
 _COUNTED = (Kind.POD, Kind.POD_GROUP, Kind.NODE)
 _SCHEDULED = (Kind.POD, Kind.POD_GROUP)
+
+
+def saving_parts(saved: int, asked: int, answered: int, milliseconds: int) -> list[str]:
+    """Return what victims saved (accelerator-seconds) and answered, and how long they were awaited."""
+    parts = [f"{accelerator_time(saved)} saved"] if saved else []
+    if asked:
+        waited = f"waited {milliseconds / 1000:,.0f} s"
+        parts.append(f"{count(asked, 'pod')} asked to save, {answered:,} did, {waited}")
+    return parts
 
 
 def headline(summary: AuditSummary) -> str:

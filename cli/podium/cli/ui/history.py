@@ -15,12 +15,13 @@ from podium.cli.render.history_table import mode_line
 from podium.cli.render.html import Cell, section, table, text
 from podium.cli.render.pictures.drawing import Anchor, Box, Drawing, Label, Spot, Style
 from podium.cli.render.pictures.svg import svg
-from podium.cli.render.words import amounts
+from podium.cli.render.words import amounts, saving_parts
 from podium.cli.ui.page_parts import Here, PageContext, object_link, page, pager, select, sliced
 from podium.documents.reading import Known
 from podium.history.records import moment_of
 from podium.history.summary import Summary
-from podium.text import accelerator_time, count
+from podium.history.trust import Trust
+from podium.text import accelerator_time, count, some
 
 # Maximum number of units in a row; docs/ui.md states the number.
 UNITS = 10
@@ -47,7 +48,7 @@ def history(
     shown, position = sliced(chosen, here.query.get("page", ""))
     number = count(len(plans), "plan") if plans else "No plan"
     header = f"<h1>{number} of preemption {'is' if len(plans) <= 1 else 'are'} recorded.</h1>\n" + "".join(
-        f"<p>{text(line)}</p>" for line in _lines(summary)
+        f"<p>{text(line)}</p>" for line in _lines(summary, plans, known)
     )
     options = [("", "all"), *((plan_mode, _MODES[plan_mode][1]) for plan_mode in PlanMode)]
     choice = (
@@ -75,10 +76,14 @@ def _timeline(plans: Sequence[RecordedPlan]) -> str:
     return section("timeline", "Timeline", f'<p>{words}</p><div class="panel">{svg(drawn)}</div>')
 
 
-def _lines(summary: Summary) -> list[str]:
+def _lines(summary: Summary, plans: Sequence[RecordedPlan], known: Known) -> list[str]:
     lines = [mode_line(sums) for sums in summary.modes]
     if summary.cycles:
         lines.append(f"Workloads evicted each other in {count(len(summary.cycles), 'cycle')}: podium report.")
+    untrusted = Trust([PreemptionRecord(plans=[*plans])]).untrusted
+    names = [f"{kind} {namespace}/{name}" for kind, namespace, name in untrusted if known(namespace)]
+    if names:
+        lines.append(f"Not trusted to save their work as declared: {some(names)}.")
     return lines
 
 
@@ -118,6 +123,9 @@ def _ending(plan: RecordedPlan, known: Known) -> str:
         parts.append("across the cluster" if plan.domain == "cluster" else f"on node {plan.domain}")
     if plan.acceleratorSeconds:
         parts.append(f"{accelerator_time(plan.acceleratorSeconds)} of work lost")
+    parts += saving_parts(
+        plan.acceleratorSecondsSaved, plan.askedPods, plan.savedPods, plan.waitedMilliseconds
+    )
     if plan.violations:
         parts.append(f"{count(plan.violations, 'pod')} in violation of a PodDisruptionBudget")
     if plan.milliseconds:

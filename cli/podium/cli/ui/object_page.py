@@ -8,7 +8,7 @@ from podium.answers.accounts.model import Account, Counted, Departure, Gain, Run
 from podium.answers.whatifreport import WhatIf
 from podium.cli.render.html import first_of, fix_markup, folded, section, table, text
 from podium.cli.render.whatif_page import plan_sections, verdict
-from podium.cli.render.why_words import departure_line, source_line, values, when
+from podium.cli.render.why_words import departure_line, gain_reason, source_line, values, when
 from podium.cli.render.words import amounts
 from podium.cli.ui.page_parts import (
     ROWS,
@@ -159,7 +159,8 @@ def _departure(departure: Departure, account: Account, now: datetime | None) -> 
 
 def _gains(gains: Sequence[Gain], now: datetime | None) -> str:
     def row(gain: Gain) -> tuple[str | int, ...]:
-        time, mode, result, message = map(text, (when(gain.time, now), gain.mode, gain.result, gain.message))
+        told = when(gain.time, now), gain.mode, gain.result, gain_reason(gain)
+        time, mode, result, message = map(text, told)
         return time, mode, result, gain.units, gain.pods, message
 
     header = ("Time", "Mode", "Result", "Units", "Pods", "Why")

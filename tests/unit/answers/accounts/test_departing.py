@@ -22,6 +22,7 @@ from tests.support.why import (
 
 from podium.answers.accounts.disruptions import FIXES
 from podium.answers.accounts.model import By
+from podium.api.saving import SAVES_ON_NOTICE
 
 __all__ = ["podium"]
 
@@ -398,6 +399,68 @@ def test_preemptions_for_a_group_are_counted(podium: Podium) -> None:
     (gain,) = run.json["gains"]
     assert (gain["result"], gain["units"], gain["pods"]) == ("Evicted", 2, 2)
     assert "secret" not in run.stdout
+
+
+ASKED: dict[str, Any] = {
+    "acceleratorSeconds": 60,
+    "acceleratorSecondsSaved": 7_200,
+    "askedPods": 2,
+    "savedPods": 1,
+}
+
+
+def _saving(*answers: str, **metadata: Any) -> list[dict[str, Any]]:
+    """Make a pod of a Job, and a preemption of it for each answer to a request to save."""
+    job = {"kind": "Job", "name": "train", "uid": uid_of("train")}
+    victims = [party("Pod", "a", "x", saving=answer, owner=job) for answer in answers]
+    owner = {"apiVersion": "batch/v1", **job, "controller": True}
+    running = pod("x", node="n1", metadata={"ownerReferences": [owner], **metadata})
+    plans = [plan(party("Pod", "a", f"high-{at}"), victim, **ASKED) for at, victim in enumerate(victims)]
+    return [running, node(), record(*plans)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("Saved", "; it was asked to save its work, and did"),
+        ("Failed", "; it was asked to save its work, and did not in its time"),
+        ("", ""),
+    ],
+)
+def test_an_eviction_says_whether_the_work_was_saved(podium: Podium, answer: str, words: str) -> None:
+    run = podium("pod", "a/x", "-f", file(_saving(answer)))
+    assert f"preempted it for Pod a/high-0 (priority 0){words} source: record" in " ".join(run.stdout.split())
+    (departure,) = podium("pod", "a/x", "-f", "cluster.json", "-o", "json").json["departures"]
+    assert departure["saving"] == answer
+
+
+def test_a_preemption_says_what_its_victims_lost_and_saved(podium: Podium) -> None:
+    run = podium("pod", "a/high-0", "-f", file(_saving("Failed")))
+    words = (
+        "(60 accelerator-seconds of work lost, 2.0 accelerator-hours saved, "
+        "2 pods asked to save, 1 did, waited"
+    )
+    assert words in " ".join(run.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("answers", "declares", "named"),
+    [
+        (("Failed", "Failed"), True, True),
+        (("Failed", "Failed", "Saved"), True, False),
+        (("Failed",), True, False),
+        (("Failed", "Failed"), False, False),
+    ],
+    ids=["twice", "twice, and then it saved", "once", "it declares nothing"],
+)
+def test_a_workload_that_is_not_trusted_is_named(
+    podium: Podium, answers: tuple[str, ...], declares: bool, named: bool
+) -> None:
+    annotations = {SAVES_ON_NOTICE: "30s"} if declares else {}
+    run = podium("pod", "a/x", "-f", file(_saving(*answers, annotations=annotations)))
+    assert (
+        "declares to save its work, but failed to 2 times in a row" in " ".join(run.stdout.split())
+    ) is named
 
 
 REFUSES = "cannot be evicted: the API server refuses its deletion: a policy denies it"

@@ -17,6 +17,7 @@ from tests.support.ui.running import ROOT
 from tests.support.why import group, node, party, plan, pod, record
 
 from podium.answers.accounts.model import RunState
+from podium.api.saving import SAVES_ON_NOTICE
 from podium.cli.ui import threatened
 from podium.cli.ui.census import Census, CensusRow
 from podium.cli.ui.diverging import diverging
@@ -417,6 +418,20 @@ def test_the_history_tells_no_name_of_a_namespace_that_may_not_be_read(made: Pag
     none = history(made.plans, made.summary, set[str]().__contains__, Here("/history", {}), AROUND)
     for secret in ("a/train", "a/victim", "because"):
         assert secret not in none
+
+
+def test_a_workload_that_is_not_trusted_is_named_to_its_readers(tmp_path: Path) -> None:
+    """The history names it, and so does the page of its pod."""
+    units = party("Pod", "a", "x", saving="Failed"), party("Pod", "b", "y", saving="Failed")
+    plans = [plan(party("Pod", "a", f"high-{at}"), *units, askedPods=2) for at in range(2)]
+    declaring = pod("x", node="n1", metadata={"annotations": {SAVES_ON_NOTICE: "30s"}})
+    made = page_data([declaring, node(), record(*plans)], tmp_path)
+    text = Reader(history_of(made)).text
+    assert "Not trusted to save their work as declared: Pod a/x, Pod b/y." in text
+    assert "2 pods asked to save, 0 did" in text
+    only = history(made.plans, made.summary, {"a"}.__contains__, Here("/history", {}), AROUND)
+    assert "Not trusted to save their work as declared: Pod a/x." in Reader(only).text
+    assert "failed to 2 times in a row" in Reader(object_page_of(made, "pod", ("a", "x"))).text
 
 
 def test_long_plans_are_cut(tmp_path: Path) -> None:

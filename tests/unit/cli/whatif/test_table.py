@@ -173,6 +173,14 @@ HARM = {
             "2 pods in violation of a PodDisruptionBudget"
         ),
     ),
+    "work that victims save": (
+        (0, [(1, 1, 3)], 3_600, 36_000),
+        {"nvidia.com/gpu": 3},
+        (
+            "1 unit (3 pods) of priority 1; 1.0 accelerator-hours of work lost on 3 nvidia.com/gpu, "
+            "10.0 accelerator-hours saved; no budget violated"
+        ),
+    ),
     "four priorities": (
         (0, [(at, 1, 1) for at in (4, 3, 2, 1)], 0),
         {},
@@ -195,10 +203,12 @@ HARM = {
 
 @pytest.mark.parametrize(("parts", "held", "line"), HARM.values(), ids=list(HARM))
 def test_the_harm_is_one_line(
-    parts: tuple[int, list[tuple[int, int, int]], int], held: dict[str, int], line: str
+    parts: tuple[int, list[tuple[int, int, int]], int] | tuple[int, list[tuple[int, int, int]], int, int],
+    held: dict[str, int],
+    line: str,
 ) -> None:
     """Of many priorities the line has the highest."""
-    violations, levels, work = parts
-    harm = PlanHarm(violations, tuple(HarmLevel(*each) for each in levels), work)
+    violations, levels, *work = parts
+    harm = PlanHarm(violations, tuple(HarmLevel(*each) for each in levels), *work)
     plan = msgspec.structs.replace(sample.costly().plan, harm=harm)
     assert harm_line(sample.report(plan, held)) == f"Harm: {line}."

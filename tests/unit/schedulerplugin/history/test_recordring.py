@@ -326,4 +326,4 @@ def test_a_resumed_plan_counts_once() -> None:
     assert counted(store.records.values(), begun) == [begun + timedelta(seconds=9)] * 2
     assert unfinished(store.records.values(), begun) == []
     summary = summed(*store.plans())
-    assert summary.modes == (ModeSums("Enforced", 1, 0, 2, 2, {}, 2, 90),)
+    assert summary.modes == (ModeSums("Enforced", 1, 0, 2, 2, {}, 2, 90, 80),)

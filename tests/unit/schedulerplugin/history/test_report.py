@@ -47,6 +47,21 @@ def test_a_quiet_week(tmp_path: Path) -> None:
     assert "OBSERVED" not in done.stdout
 
 
+def test_victims_that_save_their_work(tmp_path: Path) -> None:
+    """A workload that does not is named."""
+    said: dict[str, Any] = {
+        "acceleratorSecondsSaved": 36_000,
+        "askedPods": 3,
+        "savedPods": 1,
+        "waitedMilliseconds": 40_400,
+    }
+    units = (party("low", saving="Failed"),)
+    done = run("-f", records(tmp_path, *(plan(at, podCount=3, units=units, **said) for at in (0, 60))))
+    text = " ".join(done.stdout.split())
+    assert "20.0 accelerator-hours saved; 6 pods asked to save, 2 did, waited 81 s." in text
+    assert "WORKLOADS THAT DID NOT SAVE THEIR WORK TWICE IN A ROW WORKLOAD Pod team-a/low" in text
+
+
 def test_nothing_at_all(tmp_path: Path) -> None:
     """An empty list means that nothing happened."""
     path = tmp_path / "empty.json"
