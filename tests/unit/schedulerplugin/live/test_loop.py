@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -79,6 +80,8 @@ class Scene:
         scheduler, first = world.scheduler, [list(effects)] if effects else []
         # Steady seconds, and what happens while the loop sleeps.
         self.seconds = 0.0
+        # The seconds by which the wall clock is ahead of the steady one.
+        self.ahead = 0.0
         self.stopped = False
         self.while_asleep: Callable[[], object] = lambda: None
         step, has_work = scheduler.step, scheduler.has_work
@@ -92,7 +95,7 @@ class Scene:
             metrics=self.recorder,
             emit=self.events.append,
             clock=lambda: self.seconds,
-            now=lambda: NOW,
+            now=lambda: NOW + timedelta(seconds=self.seconds + self.ahead),
             sleep=self._sleep,
             log_event=lambda event, fields: self.logged.append((event, dict(fields))),
             worker=Worker(),
