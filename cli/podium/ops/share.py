@@ -22,6 +22,7 @@ from typing import Any
 
 import msgspec
 
+from podium.api import saving
 from podium.api.claims import ExtendedResourceRequest
 from podium.api.core import PodDisruptionBudgetStatus
 from podium.api.devices import (
@@ -68,6 +69,7 @@ from podium.ops.sharedfields import (
     PLAIN_KEYS,
     QUALIFIED_FIELDS,
     REQUESTS_FIELDS,
+    SAVING_KEYS,
     STORAGE_KEYS,
     TELLING,
     VALUE_FIELDS,
@@ -144,7 +146,7 @@ class Filter:
         kinds: frozenset[str] = frozenset(),
         words: frozenset[str] = frozenset(),
     ) -> None:
-        self._label_keys = NAMING_KEYS | STORAGE_KEYS | FLAGS | label_keys
+        self._label_keys = NAMING_KEYS | STORAGE_KEYS | FLAGS | SAVING_KEYS | label_keys
         self._words_kept = words
         self._past = past
         self._pseudonyms = rename is not None
@@ -305,6 +307,10 @@ class Filter:
             return value
         if key in MARKS:
             return "yes"
+        if key in SAVING_KEYS:
+            known = key if key in saving.KEYS else saving.CHECKPOINT
+            # Without the webhook a tenant may write any text.
+            return self._rename(value) if any(saving.problems({known: value}, saving.NOT_SAVED)) else value
         if key in FLAGS and value in ("true", "false"):
             return value
         if key == MIGRATED_PLUGINS:

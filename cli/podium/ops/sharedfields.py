@@ -85,6 +85,8 @@ MARKS = frozenset((BIND_COMPLETED, BOUND_BY_CONTROLLER))
 STORAGE_KEYS = MARKS | {BETA_CLASS, SELECTED_NODE, MIGRATED_PLUGINS}
 # Annotations of claims and storage classes whose values are read.
 FLAGS = frozenset((EXTENDED_RESOURCE_CLAIM, *DEFAULT_CLASS))
+# Annotations about saving work, whose values are durations and times.
+SAVING_KEYS = frozenset((*SAVING, SAVE_REQUESTED))
 # Keys, or prefixes of keys, whose values are numbers, digests and Podium's own words.
 PLAIN_KEYS = (
     inferred.KUEUE_ROLE_HASH,
@@ -96,8 +98,6 @@ PLAIN_KEYS = (
     autogroups.NAMESPACE_LABEL,
     autogroups.SCHEDULER_LABEL,
     JOBSET_INDEX,
-    *SAVING,
-    SAVE_REQUESTED,
 )
 CLASS_FIELD = "priorityClassName"
 NAME_FIELDS = words_of("""

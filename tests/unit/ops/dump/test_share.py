@@ -290,6 +290,21 @@ def test_budgets_and_pods_still_meet_under_pseudonyms() -> None:
     assert "corp" not in str(shared)
 
 
+def test_annotations_about_saving_work_are_kept() -> None:
+    """A plan for the dump needs them. With pseudonyms a value that is no time tells nothing."""
+    declared = {
+        "scheduling.podium.dev/saves-on-notice": "45s",
+        "scheduling.podium.dev/checkpointed-at": "2026-01-01T00:00:00Z",
+        "scheduling.podium.dev/save-requested": "2026-01-01T00:00:01Z",
+    }
+    wrong = {"scheduling.podium.dev/restart-time": "hunter2"}
+    metadata = ObjectMeta(name="x", annotations={**declared, **wrong})
+    assert PLAIN.share(metadata)["annotations"] == {**declared, **wrong}
+    renamed = RENAMED.share(metadata)["annotations"]
+    assert renamed.pop("scheduling.podium.dev/restart-time") != "hunter2"
+    assert renamed == declared
+
+
 def test_a_node_is_its_room_its_version_and_what_pods_choose_it_by() -> None:
     """All its labels and taints are in the dump; no address, no other identity."""
     node = {
