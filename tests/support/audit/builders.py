@@ -1,6 +1,7 @@
 """Small typed builders for the objects of audit tests; a cluster is a State of them."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -128,6 +129,11 @@ def pod(
         ),
         status=PodStatus(phase=phase),
     )
+
+
+def member(name: str, **fields: Any) -> Pod:
+    """Make a pod of the native group `train`."""
+    return pod(name, group="train", **fields)
 
 
 def pods(

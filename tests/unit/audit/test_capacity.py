@@ -47,11 +47,7 @@ def test_requests(containers: list[Container], init: list[Container], expected: 
 
 
 POD_LEVEL: list[tuple[str, ResourceRequirements, dict[str, int]]] = [
-    (
-        "a request of the pod stands instead",
-        ResourceRequirements({"cpu": "9"}),
-        {"cpu": 9000, "x.io/gpu": 2},
-    ),
+    ("a request of the pod stands instead", ResourceRequirements({"cpu": "9"}), {"cpu": 9000, "x.io/gpu": 2}),
     ("a smaller one, too", ResourceRequirements({"cpu": "2"}), {"cpu": 2000, "x.io/gpu": 2}),
     (
         "of what no container asks for",

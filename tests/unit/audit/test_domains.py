@@ -16,9 +16,7 @@ from podium.audit.domains import DomainShortfall, TopologyDomains
 # By node: its rack (None: none), cpus and accelerators. By member: cpus, accelerators and the position of its
 # node, None for a pending one.
 _nodes = st.lists(
-    st.tuples(st.sampled_from(["a", "b", None]), st.integers(1, 6), st.integers(0, 2)),
-    min_size=1,
-    max_size=4,
+    st.tuples(st.sampled_from(["a", "b", None]), st.integers(1, 6), st.integers(0, 2)), min_size=1, max_size=4
 )
 _members = st.lists(
     st.tuples(st.integers(0, 3), st.integers(0, 1), st.none() | st.none() | st.integers(0, 3)),

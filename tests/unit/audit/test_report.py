@@ -251,11 +251,7 @@ def test_a_part_of_the_cluster_disables_what_concludes_from_absence() -> None:
         NotChecked(
             "Pod",
             "only namespace team-a was read, only what matches app=x was read",
-            [
-                "class-unused",
-                "composite-parent-missing",
-                "top-class-share",
-            ],
+            ["class-unused", "composite-parent-missing", "top-class-share"],
         ),
         NotChecked(
             "Pod",
@@ -328,10 +324,7 @@ NEAREST = "the newest kubelet of 1 node is 1.11; the nearest known minor"
         ([*stored(OLD), owner()], ("1.37", NO_CLUSTER)),
         ([OLD, pod("a", node=None)], ("1.37", NO_CLUSTER)),
         ([*stored(OLD, owner()), pod("a", node=None), priority_class("gold")], ("1.37", NO_CLUSTER)),
-        (
-            [OLD, pod_group(version="v1alpha2")],
-            ("1.36", "no other minor serves"),
-        ),
+        ([OLD, pod_group(version="v1alpha2")], ("1.36", "no other minor serves")),
         ([node("n", kubelet="v1.36.0"), owner()], ("1.36", "the newest kubelet of 1 node")),
         ([*stored(OLD, owner(), pod("a", node=None)), priority_class("gold")], ("1.35", NEAREST)),
         ([OLD, pod("a")], ("1.35", NEAREST)),

@@ -129,14 +129,8 @@ def test_an_unused_class_is_deleted_only_where_it_exists(uid: str | None, fix: s
 @pytest.mark.parametrize(
     ("class_name", "fix"),
     [
-        (
-            "gold",
-            "kubectl delete podgroup.scheduling.k8s.io train -n team-a --wait=false; its controller",
-        ),
-        (
-            "",
-            "name a class of value 1000 in template workers (recreate Workload team-a/w), because",
-        ),
+        ("gold", "kubectl delete podgroup.scheduling.k8s.io train -n team-a --wait=false; its controller"),
+        ("", "name a class of value 1000 in template workers (recreate Workload team-a/w), because"),
     ],
 )
 def test_a_group_is_recreated_from_its_template_if_that_can_work(class_name: str, fix: str) -> None:

@@ -135,11 +135,7 @@ STEP = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
             {"grove.io/podgang": "gr-0", "app.kubernetes.io/part-of": "gr"},
             "PodCliqueSet team-a/gr",
         ),
-        (
-            ("apps/v1", "ReplicaSet", "web"),
-            {"app.kubernetes.io/part-of": "shop"},
-            "ReplicaSet team-a/web",
-        ),
+        (("apps/v1", "ReplicaSet", "web"), {"app.kubernetes.io/part-of": "shop"}, "ReplicaSet team-a/web"),
         (("batch/v1", "Job", "train"), {}, "Job team-a/train"),
     ],
 )

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 from tests.support.audit.builders import NS, pod_group
-from tests.support.audit.cases.case import GROUP, Case
+from tests.support.audit.cases.case import GROUP, Table, case
 from tests.support.audit.claims import HOST, ZONE, claim, claiming, volume, zoned
 from tests.support.devices import scene
 from tests.support.filters import builders
@@ -51,49 +51,45 @@ def device_users(count: int) -> list[Readable]:
 
 
 EXCEEDED = "gang-exceeds-claim"
-CASES = [
-    Case(
+CASES = Table()
+CASES.add(
+    PINNED,
+    (GROUP, FIELD),
+    case(
         "three pods in a zone for two",
-        PINNED,
         [*NODES, pod_group(min_count=3), *members(3), *in_zone("a", "c0", "c1", "c2")],
-        found(
-            "3 of its pods must run at once, each with requests of 2 cpu; there is room for 2 on 1 "
-            "schedulable node when empty. No other node reaches the volumes of claims c0, c1, c2 "
-            "(topology.kubernetes.io/zone a)."
-        ),
+        "3 of its pods must run at once, each with requests of 2 cpu; there is room for 2 on 1 "
+        "schedulable node when empty. No other node reaches the volumes of claims c0, c1, c2 "
+        "(topology.kubernetes.io/zone a).",
     ),
-    Case(
+    case(
         "pods of one claim",
-        PINNED,
         [
             *NODES,
             pod_group(min_count=3),
             *(claiming(f"p{at}", "c", cpu="2") for at in range(3)),
             *in_zone("a", "c"),
         ],
-        found("volumes of claim c (topology"),
+        "volumes of claim c (topology",
     ),
-    Case(
+    case(
         "pods of several sizes",
-        PINNED,
         [
             *(*NODES, pod_group(min_count=3), *in_zone("a", "c0", "c1", "c2")),
             *(claiming(f"p{at}", f"c{at}", cpu=f"{at + 1}") for at in range(3)),
         ],
-        found("its members request 6 cpu; 4 available on 1 schedulable node. No other node reaches"),
+        "its members request 6 cpu; 4 available on 1 schedulable node. No other node reaches",
     ),
-    Case(
+    case(
         "a zone without a schedulable node",
-        PINNED,
         [
             *(*NODES, zoned("z1", "z", unschedulable=True), pod_group(min_count=2)),
             *(claiming("p0", "c0"), claiming("p1"), *in_zone("z", "c0")),
         ],
-        found("room for 0 on 0 schedulable nodes when empty. No other node reaches the volumes of claim c0"),
+        "room for 0 on 0 schedulable nodes when empty. No other node reaches the volumes of claim c0",
     ),
-    Case(
+    case(
         "a pod with volumes in two zones",
-        PINNED,
         [
             *NODES,
             pod_group(min_count=1),
@@ -101,28 +97,23 @@ CASES = [
             *in_zone("a", "c0"),
             *in_zone("b", "c1"),
         ],
-        found("on 0 schedulable nodes when empty. No other node reaches the volumes of claims c0, c1"),
+        "on 0 schedulable nodes when empty. No other node reaches the volumes of claims c0, c1",
     ),
-    Case(
+    case(
         "a local volume on a node that is too small",
-        PINNED,
         [
             *(*NODES, pod_group(min_count=2), claiming("p0", "c0", cpu="5"), claiming("p1")),
             *(claim("c0", "v0"), volume("v0", HOST, "a1")),
         ],
-        found("1 of its pods must run at once, each with requests of 5 cpu; there is room for 0 on 1"),
+        "1 of its pods must run at once, each with requests of 5 cpu; there is room for 0 on 1",
     ),
-    Case(
+    case(
         "more pods fit nowhere than may be left out",
-        PINNED,
-        [
-            *(*NODES, pod_group(min_count=3), *members(4, "5"), *in_zone("a", "c0"), *in_zone("b", "c1")),
-        ],
-        found("for 0 on 1 schedulable node when empty. No other node reaches the volumes of claim c0"),
+        [*(*NODES, pod_group(min_count=3), *members(4, "5"), *in_zone("a", "c0"), *in_zone("b", "c1"))],
+        "for 0 on 1 schedulable node when empty. No other node reaches the volumes of claim c0",
     ),
-    Case(
+    case(
         "zone labels of a volume",
-        PINNED,
         [
             *(
                 *NODES,
@@ -134,58 +125,48 @@ CASES = [
             ),
             builders.volume("v", labels={"failure-domain.beta.kubernetes.io/zone": "a"}),
         ],
-        found("there is room for 2 on 1 schedulable node when empty."),
+        "there is room for 2 on 1 schedulable node when empty.",
     ),
-    Case(
+    case(
         "an ephemeral claim",
-        PINNED,
         [
             *(*NODES, pod_group(min_count=1), claiming("p0", ephemeral=("data",), cpu="5")),
             *(claim("p0-data", "v"), volume("v", ZONE, "a")),
         ],
-        found("volumes of claim p0-data"),
+        "volumes of claim p0-data",
     ),
-    Case(
+    case(
         "enough room in the zone",
-        PINNED,
         [*NODES, pod_group(min_count=4), *members(4), *in_zone("b", "c0", "c1", "c2", "c3")],
     ),
-    Case(
+    case(
         "both zones together",
-        PINNED,
         [*NODES, pod_group(min_count=4), *members(4), *in_zone("a", "c0", "c1"), *in_zone("b", "c2", "c3")],
     ),
-    Case(
+    case(
         "minCount can do without the rest",
-        PINNED,
         [*NODES, pod_group(min_count=2), *members(4), *in_zone("a", "c0", "c1", "c2", "c3")],
     ),
-    Case(
+    case(
         "a zone with two values",
-        PINNED,
         [
             *(*NODES, pod_group(min_count=6), *(claiming(f"p{at}", "c", cpu="2") for at in range(6))),
             *(claim("c", "v"), volume("v", ZONE, "a", "b")),
         ],
     ),
-    Case(
+    case(
         "members that run have their nodes",
-        PINNED,
         [*NODES, pod_group(min_count=3), *members(3, node="z9"), *in_zone("a", "c0", "c1", "c2")],
     ),
-    Case(
-        "too few pods so far",
-        PINNED,
-        [*NODES, pod_group(min_count=4), *members(3), *in_zone("a", "c0", "c1", "c2")],
+    case(
+        "too few pods so far", [*NODES, pod_group(min_count=4), *members(3), *in_zone("a", "c0", "c1", "c2")]
     ),
-    Case(
+    case(
         "claims that are not bound, or whose volumes are unknown",
-        PINNED,
         [*NODES, pod_group(min_count=3), *members(3), claim("c0"), claim("c1", "gone")],
     ),
-    Case(
+    case(
         "a volume without restrictions, and one that cannot be evaluated",
-        PINNED,
         [
             *(*NODES, pod_group(min_count=2), *members(2, "4"), claim("c0", "v0"), claim("c1", "v1")),
             *(
@@ -194,44 +175,39 @@ CASES = [
             ),
         ],
     ),
-    Case(
+    case(
         "nodes without any zone label reach a volume with one",
-        PINNED,
         [
             *(zoned("n1", None), pod_group(min_count=2), *members(2), claim("c0", "v"), claim("c1", "v")),
             builders.volume("v", labels={ZONE: "a"}),
         ],
     ),
-    Case("a cluster without nodes", PINNED, [pod_group(min_count=1), *members(1), *in_zone("a", "c0")]),
-    Case("a basic group", PINNED, [*NODES, pod_group(), *members(3), *in_zone("a", "c0", "c1", "c2")]),
-    Case(
+    case("a cluster without nodes", [pod_group(min_count=1), *members(1), *in_zone("a", "c0")]),
+    case("a basic group", [*NODES, pod_group(), *members(3), *in_zone("a", "c0", "c1", "c2")]),
+)
+CASES.add(
+    SHARED,
+    (GROUP, FIELD),
+    case(
         "two pods of one claim",
-        SHARED,
         [pod_group(min_count=2), claiming("p0", "c"), claiming("p1", "c"), claim("c", **ONCE)],
-        found(
-            "2 of its pods name claim c, which one pod at a time may use (ReadWriteOncePod); minCount is 2."
-        ),
+        "2 of its pods name claim c, which one pod at a time may use (ReadWriteOncePod); minCount is 2.",
     ),
-    Case(
+    case(
         "several claims",
-        SHARED,
         [
             *(pod_group(min_count=2), claim("c", **ONCE), claim("d", **ONCE), claim("e", **ONCE)),
             *(claiming("p0", "c", "d"), claiming("p1", "c", "d"), claiming("p2", "d", "e")),
         ],
-        found(
-            "3 of its pods name claim d, which one pod at a time may use (ReadWriteOncePod); "
-            "minCount is 2. The same holds for 1 other claim."
-        ),
+        "3 of its pods name claim d, which one pod at a time may use (ReadWriteOncePod); "
+        "minCount is 2. The same holds for 1 other claim.",
     ),
-    Case(
+    case(
         "a pod that names a claim twice",
-        SHARED,
         [pod_group(min_count=2), claiming("p0", "c", "c"), claiming("p1"), claim("c", **ONCE)],
     ),
-    Case(
+    case(
         "a claim that several pods may mount",
-        SHARED,
         [
             pod_group(min_count=2),
             claiming("p0", "c"),
@@ -239,53 +215,48 @@ CASES = [
             claim("c", accessModes=["ReadWriteOnce"]),
         ],
     ),
-    Case(
+    case(
         "a claim of each member, or of other namespaces",
-        SHARED,
         [
             *(pod_group(min_count=2), *members(2), claim("c0", **ONCE), claim("c1", **ONCE)),
             claiming("other", "c0", namespace="team-b"),
         ],
     ),
-    Case(
+    case(
         "members that are over or going",
-        SHARED,
         [
             *(pod_group(min_count=2), claiming("p0", "c"), claim("c", **ONCE)),
             *(claiming("p1", "c", phase="Succeeded"), claiming("p2", "c", terminating=True)),
         ],
     ),
-    Case(
+    case(
         "members that need not run together",
-        SHARED,
         [pod_group(min_count=1), claiming("p0", "c"), claiming("p1", "c"), claim("c", **ONCE)],
     ),
-    Case(
+)
+CASES.add(
+    EXCEEDED,
+    (GROUP, FIELD),
+    case(
         "more pods than a claim for devices takes",
-        EXCEEDED,
         [pod_group(min_count=257), *device_users(257), device_claim()],
-        found("257 of its pods name ResourceClaim c, which takes 256 of them; minCount is 257."),
+        "257 of its pods name ResourceClaim c, which takes 256 of them; minCount is 257.",
     ),
-    Case(
+    case(
         "a claim for devices that does not exist yet",
-        EXCEEDED,
         [pod_group(min_count=257), *device_users(257)],
-        found("which takes 256 of them"),
+        "which takes 256 of them",
     ),
-    Case(
+    case(
         "other consumers of a claim for devices",
-        EXCEEDED,
         [pod_group(min_count=100), *device_users(100), device_claim(*(f"other-{at}" for at in range(200)))],
-        found("100 of its pods name ResourceClaim c, which takes 56 of them"),
+        "100 of its pods name ResourceClaim c, which takes 56 of them",
     ),
-    Case(
-        "as many pods as a claim for devices takes", EXCEEDED, [pod_group(min_count=256), *device_users(256)]
-    ),
-    Case("minCount without the further pods", EXCEEDED, [pod_group(min_count=256), *device_users(300)]),
-    Case("a basic group that shares a claim for devices", EXCEEDED, [pod_group(), *device_users(300)]),
-    Case(
+    case("as many pods as a claim for devices takes", [pod_group(min_count=256), *device_users(256)]),
+    case("minCount without the further pods", [pod_group(min_count=256), *device_users(300)]),
+    case("a basic group that shares a claim for devices", [pod_group(), *device_users(300)]),
+    case(
         "the members are consumers already",
-        EXCEEDED,
         [pod_group(min_count=256), *device_users(256), device_claim(*(f"p{at}" for at in range(256)))],
     ),
-]
+)

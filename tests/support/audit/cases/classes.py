@@ -2,6 +2,7 @@
 
 from tests.support.audit.builders import (
     group_template,
+    member,
     node,
     owner,
     pod,
@@ -10,7 +11,7 @@ from tests.support.audit.builders import (
     stored,
     workload,
 )
-from tests.support.audit.cases.case import GOLD, SILVER, SYSTEM, Case
+from tests.support.audit.cases.case import GOLD, SILVER, SYSTEM, Table, case
 
 from podium.cluster.state import Readable
 
@@ -36,197 +37,144 @@ MIXED_INPUTS: list[tuple[str, str, list[Readable]]] = [
     ("a dump and a class", "does not exist", [SILVER, *stored(NAMES_GOLD, SYSTEM, GILT)]),
 ]
 
-CASES = [
-    Case(
+CASES = Table()
+CASES.add(
+    "class-missing",
+    ("PriorityClass gold", ""),
+    case(
         "a deleted class",
-        "class-missing",
         stored(
             SILVER,
             pod("a", priority=1000, class_name="gold"),
             pod_group(priority=1000, class_name="gold"),
             pod("b", priority=500, class_name="silver"),
         ),
-        [
-            (
-                "PriorityClass gold",
-                "",
-                "named by 1 live pod (team-a/a) and 1 PodGroup (team-a/train), with priority 1000",
-            )
-        ],
+        "named by 1 live pod (team-a/a) and 1 PodGroup (team-a/train), with priority 1000",
     ),
-    Case(
+    case(
         "a class that manifests lack",
-        "class-missing",
         [
             SILVER,
             pod("a", priority=1000, class_name="gold"),
             pod_group(priority=1000, class_name="gold"),
             pod("b", priority=500, class_name="silver"),
         ],
-        [
-            (
-                "PriorityClass gold",
-                "",
-                "it is not in the input, but it is named by 1 pod (team-a/a) and 1 PodGroup (team-a/train)",
-            )
-        ],
+        "it is not in the input, but it is named by 1 pod (team-a/a) and 1 PodGroup (team-a/train)",
     ),
-    *(
-        Case(
-            name,
-            "class-missing",
-            [*objects],
-            [("PriorityClass gold", "", f"it {problem}, but it is named by")],
-        )
-        for name, problem, objects in MIXED_INPUTS
+    *(case(name, [*objects], f"it {problem}, but it is named by") for name, problem, objects in MIXED_INPUTS),
+    case("a finished pod had it", [pod("a", class_name="gold", phase="Succeeded")]),
+    case(
+        "system classes are always there", [pod("a", class_name="system-node-critical", priority=2000001000)]
     ),
-    Case("a finished pod had it", "class-missing", [pod("a", class_name="gold", phase="Succeeded")]),
-    Case(
-        "system classes are always there",
-        "class-missing",
-        [pod("a", class_name="system-node-critical", priority=2000001000)],
-    ),
-    Case("no class at all", "class-missing", [pod("a"), pod_group()]),
-    Case(
+    case("no class at all", [pod("a"), pod_group()]),
+)
+CASES.add(
+    "class-value-changed",
+    ("PriorityClass gold", "value"),
+    case(
         "a class was recreated",
-        "class-value-changed",
         [
             GOLD,
             *(pod(f"p-{value}", priority=value, class_name="gold") for value in (1000, 500, 7)),
             pod_group(priority=500, class_name="gold"),
             owner("Deployment", "web", api_version="apps/v1"),
         ],
-        [
-            (
-                "PriorityClass gold",
-                "value",
-                "its value is 1000, but other priorities, 7 and 500, are stored by 2 live pods",
-            )
-        ],
+        "its value is 1000, but other priorities, 7 and 500, are stored by 2 live pods",
     ),
-    Case(
-        "an integer that was never stored",
-        "class-value-changed",
-        [GOLD, pod("a", priority=None, class_name="gold")],
-    ),
-    Case("an integer that agrees", "class-value-changed", [GOLD, pod("a", priority=1000, class_name="gold")]),
-    Case(
-        "a nil value is 0",
-        "class-value-changed",
-        [priority_class("zero"), pod("a", priority=0, class_name="zero")],
-    ),
-    Case("a class that is gone", "class-value-changed", [pod("a", priority=1, class_name="gold")]),
-    Case(
+    case("an integer that was never stored", [GOLD, pod("a", priority=None, class_name="gold")]),
+    case("an integer that agrees", [GOLD, pod("a", priority=1000, class_name="gold")]),
+    case("a nil value is 0", [priority_class("zero"), pod("a", priority=0, class_name="zero")]),
+    case("a class that is gone", [pod("a", priority=1, class_name="gold")]),
+)
+CASES.add(
+    "default-class-duplicate",
+    ("PriorityClass b", "globalDefault"),
+    case(
         "three defaults",
-        "default-class-duplicate",
         [
             priority_class("b", 5, default=True),
             priority_class("a", 5, default=True),
             priority_class("c", 9, default=True),
         ],
-        [
-            ("PriorityClass b", "globalDefault", "beside a (5), which is used instead of its 5"),
-            ("PriorityClass c", "globalDefault", "beside a (5), which is used instead of its 9"),
-        ],
+        "beside a (5), which is used instead of its 5",
+        ("PriorityClass c", "globalDefault", "beside a (5), which is used instead of its 9"),
     ),
-    Case(
+    case("one default", [priority_class("b", 5, default=True), GOLD]),
+)
+CASES.add(
+    "default-class-newer",
+    ("PriorityClass medium", "globalDefault"),
+    case(
         "the default class came after the pods",
-        "default-class-newer",
         [DEFAULT, pod("a"), pod("b"), pod("c", class_name="medium", priority=5000)],
-        [
-            (
-                "PriorityClass medium",
-                "globalDefault",
-                (
-                    "the default class medium is 5000, but 2 live pods (team-a/a, team-a/b) without a "
-                    "class store priority 0. Each replacement gets 5000 and can preempt another of them."
-                ),
-            )
-        ],
+        "the default class medium is 5000, but 2 live pods (team-a/a, team-a/b) without a "
+        "class store priority 0. Each replacement gets 5000 and can preempt another of them.",
     ),
-    Case(
+    case(
         "one pod is older than the default class",
-        "default-class-newer",
         [DEFAULT, pod("a")],
-        [("PriorityClass medium", "globalDefault", "stores priority 0. Each replacement gets 5000.")],
+        "stores priority 0. Each replacement gets 5000.",
     ),
-    Case(
+    case(
         "the default class never preempts",
-        "default-class-newer",
         [priority_class("medium", 5000, default=True, policy="Never"), pod("a"), pod("b")],
-        [("PriorityClass medium", "globalDefault", "store priority 0. Each replacement gets 5000.")],
+        "store priority 0. Each replacement gets 5000.",
     ),
-    Case(
+    case(
         "the default class is lower than older pods",
-        "default-class-newer",
         [priority_class("spare", -10, default=True), pod("a"), pod("b")],
-        [("PriorityClass spare", "globalDefault", "Each replacement gets -10, which is lower.")],
+        ("PriorityClass spare", "globalDefault", "Each replacement gets -10, which is lower."),
     ),
-    Case("older pods have the default's value", "default-class-newer", [PLAIN, pod("a"), pod("b")]),
-    Case(
+    case("older pods have the default's value", [PLAIN, pod("a"), pod("b")]),
+    case(
         "no controller replaces older pods",
-        "default-class-newer",
         [
             *(DEFAULT, pod("bare", owner=None), pod("static", owner=("v1", "Node", "node-0"))),
             *(pod("gone", terminating=True), pod("ended", phase="Succeeded"), pod("new", priority=None)),
         ],
     ),
-    Case(
-        "the template of older pods names a class by now",
-        "default-class-newer",
-        [DEFAULT, pod("a"), owner(class_name="gold")],
-    ),
-    Case("there is no default class", "default-class-newer", [GOLD, pod("a"), pod("b")]),
-    Case(
+    case("the template of older pods names a class by now", [DEFAULT, pod("a"), owner(class_name="gold")]),
+    case("there is no default class", [GOLD, pod("a"), pod("b")]),
+)
+CASES.add(
+    "default-class-system",
+    ("PriorityClass system-cluster-critical", "globalDefault"),
+    case(
         "a system class is the default",
-        "default-class-system",
         [priority_class("system-cluster-critical", 2_000_000_000, default=True)],
-        [
-            (
-                "PriorityClass system-cluster-critical",
-                "globalDefault",
-                "so each new pod without a class gets 2000000000",
-            )
-        ],
+        "so each new pod without a class gets 2000000000",
     ),
-    Case("a user class is the default", "default-class-system", [priority_class("b", 5, default=True), GOLD]),
-    Case("one default", "default-class-duplicate", [priority_class("b", 5, default=True), GOLD]),
-    Case(
+    case("a user class is the default", [priority_class("b", 5, default=True), GOLD]),
+)
+CASES.add(
+    "default-class-missing",
+    ("PriorityClass (default)", "globalDefault"),
+    case(
         "no default, and a group mixes",
-        "default-class-missing",
-        [GOLD, pod_group(priority=1000, class_name="gold"), pod("a", group="train")],
-        [
-            (
-                "PriorityClass (default)",
-                "globalDefault",
-                "the others have priority 0: team-a/train",
-            )
-        ],
+        [GOLD, pod_group(priority=1000, class_name="gold"), member("a")],
+        "the others have priority 0: team-a/train",
     ),
-    Case(
+    case(
         "no default, and every group is of one mind",
-        "default-class-missing",
         [
             GOLD,
             pod_group(priority=1000, class_name="gold"),
-            pod("a", group="train", class_name="gold", priority=1000),
+            member("a", class_name="gold", priority=1000),
             pod_group("plain"),
             pod("b", group="plain"),
             pod("lone"),
         ],
     ),
-    Case(
+    case(
         "a default, and a group mixes",
-        "default-class-missing",
-        [
-            priority_class("standard", 1, default=True),
-            pod_group(class_name="gold"),
-            pod("a", group="train"),
-        ],
+        [priority_class("standard", 1, default=True), pod_group(class_name="gold"), member("a")],
     ),
-    Case(
+)
+CASES.add(
+    "class-unused",
+    ("PriorityClass gold", ""),
+    case(
         "a class that no object names",
-        "class-unused",
         [
             GOLD,
             SILVER,
@@ -240,18 +188,20 @@ CASES = [
             workload(group_template(class_name="by-workload")),
             pod_group(class_name="by-group"),
         ],
-        [("PriorityClass gold", "", "no live pod, group or template names it.")],
+        "no live pod, group or template names it.",
     ),
-    Case("every class is named", "class-unused", [GOLD, pod("a", class_name="gold", priority=1000)]),
-    Case(
+    case("every class is named", [GOLD, pod("a", class_name="gold", priority=1000)]),
+    case(
         "a class only finished pods name",
-        "class-unused",
         [GOLD, pod("a", class_name="gold", priority=1000, phase="Succeeded")],
-        [("PriorityClass gold", "", "no live pod")],
+        "no live pod",
     ),
-    Case(
+)
+CASES.add(
+    "top-class-share",
+    ("PriorityClass gold", ""),
+    case(
         "half are at the top",
-        "top-class-share",
         [
             GOLD,
             SILVER,
@@ -262,17 +212,10 @@ CASES = [
                 for index in range(9)
             ),
         ],
-        [
-            (
-                "PriorityClass gold",
-                "",
-                "50% of pods (10 of 20, system classes left out)",
-            )
-        ],
+        "50% of pods (10 of 20, system classes left out)",
     ),
-    Case(
+    case(
         "fewer than half are at the top",
-        "top-class-share",
         [
             GOLD,
             SILVER,
@@ -280,13 +223,8 @@ CASES = [
             *(pod(f"low-{index}", class_name="silver", priority=500) for index in range(11)),
         ],
     ),
-    Case("few pods", "top-class-share", [GOLD, SILVER, pod("top", class_name="gold", priority=1000)]),
-    Case(
-        "one level",
-        "top-class-share",
-        [
-            GOLD,
-            *(pod(f"top-{index}", class_name="gold", priority=1000) for index in range(30)),
-        ],
+    case("few pods", [GOLD, SILVER, pod("top", class_name="gold", priority=1000)]),
+    case(
+        "one level", [GOLD, *(pod(f"top-{index}", class_name="gold", priority=1000) for index in range(30))]
     ),
-]
+)

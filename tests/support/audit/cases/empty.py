@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 from tests.support.audit.builders import NS, node, owner, pod, pod_group
-from tests.support.audit.cases.case import Case
+from tests.support.audit.cases.case import Table, case
 from tests.support.audit.cases.topology import RACK, racked
 
 from podium.api.core import (
@@ -57,87 +57,69 @@ PODS: list[Readable] = [
     *(pod("a", labels={"app": "a"}), pod("bare"), pod("done", phase="Succeeded")),
     pod("elsewhere", namespace="team-b"),
 ]
-CASES = [
-    Case(
+CASES = Table()
+CASES.add(
+    BUDGET,
+    ("PodDisruptionBudget team-a/keep", "spec.selector"),
+    case(
         "an empty selector",
-        BUDGET,
         [*PODS, budget(EMPTY)],
-        [
-            (
-                "PodDisruptionBudget team-a/keep",
-                "spec.selector",
-                "Kubernetes 1.38 (beta) counts 2 live pods of the namespace on it, and Kubernetes 1.37 does",
-            )
-        ],
-        "1.38",
+        "Kubernetes 1.38 (beta) counts 2 live pods of the namespace on it, and Kubernetes 1.37 does",
+        kubernetes="1.38",
     ),
-    Case(
+    case(
         "a selector of pods without a label",
-        BUDGET,
         [*PODS, budget(UNLABELLED)],
-        [("PodDisruptionBudget team-a/keep", "spec.selector", "counts 1 live pod without labels on it")],
-        "1.38",
+        "counts 1 live pod without labels on it",
+        kubernetes="1.38",
     ),
-    Case("the same, and no pod is without labels", BUDGET, [PODS[0], budget(UNLABELLED)], [], "1.38"),
-    Case("a selector", BUDGET, [*PODS, budget(APP)], [], "1.38"),
-    Case("no selector", BUDGET, [*PODS, budget(None)], [], "1.38"),
-    Case("1.37 passes over an empty selector", BUDGET, [*PODS, budget(EMPTY)]),
-    Case(
+    case("the same, and no pod is without labels", [PODS[0], budget(UNLABELLED)], kubernetes="1.38"),
+    case("a selector", [*PODS, budget(APP)], kubernetes="1.38"),
+    case("no selector", [*PODS, budget(None)], kubernetes="1.38"),
+    case("1.37 passes over an empty selector", [*PODS, budget(EMPTY)]),
+)
+CASES.add(
+    SPREAD,
+    ("Deployment team-a/web", f"spec.template.spec.{FIELD}"),
+    case(
         "a template and its pods",
-        SPREAD,
         [template(), *(spread(f"web-{at}", owner=("apps/v1", "Deployment", "web")) for at in range(2))],
-        [
-            (
-                "Deployment team-a/web",
-                f"spec.template.spec.{FIELD}",
-                "So new pods of it can wait where 1.37 places them. It has 2 live pods.",
-            )
-        ],
-        "1.38",
+        "So new pods of it can wait where 1.37 places them. It has 2 live pods.",
+        kubernetes="1.38",
     ),
-    Case(
+    case(
         "pods of an owner that was not read, and a lone one",
-        SPREAD,
         [spread("train-0"), spread("lone", owner=None), spread("done", owner=None, phase="Failed")],
-        [
-            ("Pod team-a/lone", f"spec.{FIELD}", "It has 1 live pod."),
-            ("Job team-a/train", "", "counts all pods of the namespace, and Kubernetes 1.37 counts none."),
-        ],
-        "1.38",
+        ("Pod team-a/lone", f"spec.{FIELD}", "It has 1 live pod."),
+        ("Job team-a/train", "", "counts all pods of the namespace, and Kubernetes 1.37 counts none."),
+        kubernetes="1.38",
     ),
-    Case(
+    case(
         "constraints that count what they counted",
-        SPREAD,
         [
             spread("some", constraint(APP)),
             spread("none", constraint(None)),
             spread("preferred", constraint(whenUnsatisfiable="ScheduleAnyway")),
             template(constraint(matchLabelKeys=["pod-template-hash"])),
         ],
-        [],
-        "1.38",
+        kubernetes="1.38",
     ),
-    Case("1.37 counts none", SPREAD, [template(), spread("lone", owner=None)]),
-    Case(
+    case("1.37 counts none", [template(), spread("lone", owner=None)]),
+)
+CASES.add(
+    VALUE,
+    ("Node n1", f"metadata.labels[{RACK}]"),
+    case(
         "two nodes without a value",
-        VALUE,
         [racked("n1", ""), racked("n2", ""), racked("n3", "a"), pod_group(topology=RACK)],
-        [
-            (
-                "Node n1",
-                f"metadata.labels[{RACK}]",
-                f"the label {RACK} has no value on 2 nodes: n1, n2. Kubernetes 1.38 (beta) places no pod of",
-            )
-        ],
-        "1.38",
+        f"the label {RACK} has no value on 2 nodes: n1, n2. Kubernetes 1.38 (beta) places no pod of",
+        kubernetes="1.38",
     ),
-    Case("1.37 has a domain without a name", VALUE, [racked("n", ""), pod_group(topology=RACK)]),
-    Case(
+    case("1.37 has a domain without a name", [racked("n", ""), pod_group(topology=RACK)]),
+    case(
         "no native group uses the label",
-        VALUE,
         [racked("n", ""), pod_group(topology=RACK, podium=True), pod_group("other")],
-        [],
-        "1.38",
+        kubernetes="1.38",
     ),
-    Case("a node without the label", VALUE, [node("n"), pod_group(topology=RACK)], [], "1.38"),
-]
+    case("a node without the label", [node("n"), pod_group(topology=RACK)], kubernetes="1.38"),
+)

@@ -2,7 +2,7 @@
 
 import msgspec
 from tests.support.audit.builders import group_template, owner, pod, pod_group, workload
-from tests.support.audit.cases.case import GOLD, GROUP, Case
+from tests.support.audit.cases.case import GOLD, GROUP, Table, case
 
 from podium.api.core import WorkloadReference
 from podium.api.findings import ObjectRef
@@ -48,83 +48,60 @@ def _delegated(kind: str = "Job", **annotations: str) -> PodOwner:
     return made
 
 
-CASES = [
-    Case(
+CASES = Table()
+CASES.add(
+    "job-delegation-incomplete",
+    ("Job team-a/train", f"metadata.annotations[{WORKLOAD}]"),
+    case(
         "a template without its Workload",
-        "job-delegation-incomplete",
         [_delegated(template="workers")],
-        [
-            (
-                "Job team-a/train",
-                f"metadata.annotations[{WORKLOAD}]",
-                "Kubernetes 1.38 (beta) refuses to create such a Job, and creates no group for it.",
-            )
-        ],
-        "1.38",
+        "Kubernetes 1.38 (beta) refuses to create such a Job, and creates no group for it.",
+        kubernetes="1.38",
     ),
-    Case(
+    case(
         "a Workload, and an empty template",
-        "job-delegation-incomplete",
         [_delegated(workload="train", template="")],
-        [("Job team-a/train", f"metadata.annotations[{TEMPLATE}]", "it lacks the annotation.")],
-        "1.38",
+        ("Job team-a/train", f"metadata.annotations[{TEMPLATE}]", "it lacks the annotation."),
+        kubernetes="1.38",
     ),
-    Case(
-        "both annotations", "job-delegation-incomplete", [_delegated(workload="w", template="t")], [], "1.38"
-    ),
-    Case("no annotation", "job-delegation-incomplete", [_delegated()], [], "1.38"),
-    Case("another kind", "job-delegation-incomplete", [_delegated("JobSet", template="t")], [], "1.38"),
-    Case("1.37 looks for the owner", "job-delegation-incomplete", [_delegated(template="t")]),
-    Case(
+    case("both annotations", [_delegated(workload="w", template="t")], kubernetes="1.38"),
+    case("no annotation", [_delegated()], kubernetes="1.38"),
+    case("another kind", [_delegated("JobSet", template="t")], kubernetes="1.38"),
+    case("1.37 looks for the owner", [_delegated(template="t")]),
+)
+CASES.add(
+    "job-gang-by-shape",
+    ("CronJob team-a/nightly", "spec.jobTemplate.spec.scheduling"),
+    case(
         "1.36 made a gang of a Job",
-        "job-gang-by-shape",
         [BY_SHAPE, owner(uid="1")],
-        [
+        (
+            "Job team-a/train",
+            "spec.scheduling",
             (
-                "Job team-a/train",
-                "spec.scheduling",
-                (
-                    "it is a gang by its shape in Kubernetes 1.36. Kubernetes 1.37 gives it the policy "
-                    "basic, which places the pods one by one, unless the Job has "
-                    "spec.scheduling.schedulingPolicy.gang."
-                ),
-            )
-        ],
+                "it is a gang by its shape in Kubernetes 1.36. Kubernetes 1.37 gives it the policy basic, "
+                "which places the pods one by one, unless the Job has spec.scheduling.schedulingPolicy.gang."
+            ),
+        ),
     ),
-    Case(
+    case(
         "1.36 made a gang of a Job of a CronJob",
-        "job-gang-by-shape",
         [BY_SHAPE, owner(uid="1", made_by=("batch/v1", "CronJob", "nightly"))],
-        [
-            (
-                "CronJob team-a/nightly",
-                "spec.jobTemplate.spec.scheduling",
-                "Kubernetes 1.37 creates no group for a Job with an owner, and places its pods one by one.",
-            )
-        ],
+        "Kubernetes 1.37 creates no group for a Job with an owner, and places its pods one by one.",
     ),
-    Case(
+    case(
         "1.38 makes a gang of a Job of a CronJob that asks for it",
-        "job-gang-by-shape",
         [BY_SHAPE, owner(uid="1", made_by=("batch/v1", "CronJob", "nightly"))],
-        [
-            (
-                "CronJob team-a/nightly",
-                "spec.jobTemplate.spec.scheduling",
-                "unless the Job has spec.scheduling.schedulingPolicy.gang.",
-            )
-        ],
-        "1.38",
+        "unless the Job has spec.scheduling.schedulingPolicy.gang.",
+        kubernetes="1.38",
     ),
-    Case(
+    case(
         "1.36 made a gang of a Job of a JobSet",
-        "job-gang-by-shape",
         [BY_SHAPE, owner(uid="1", made_by=("jobset.x-k8s.io/v1alpha2", "JobSet", "js"))],
-        [("JobSet team-a/js", "", "its Job train is a gang by its shape in Kubernetes 1.36.")],
+        ("JobSet team-a/js", "", "its Job train is a gang by its shape in Kubernetes 1.36."),
     ),
-    Case(
+    case(
         "the JobSet asks for the gang of its Job",
-        "job-gang-by-shape",
         [
             BY_SHAPE,
             owner(uid="1", made_by=("jobset.x-k8s.io/v1alpha2", "JobSet", "js")),
@@ -134,49 +111,42 @@ CASES = [
             ),
         ],
     ),
-    Case("1.36 keeps the gang", "job-gang-by-shape", [BY_SHAPE, owner(uid="1")], kubernetes="1.36"),
-    Case("the Job has ended", "job-gang-by-shape", [BY_SHAPE, owner(uid="1", finished=True)]),
-    Case("the Job asks for its gang", "job-gang-by-shape", [BY_SHAPE, ASKING]),
-    Case(
+    case("1.36 keeps the gang", [BY_SHAPE, owner(uid="1")], kubernetes="1.36"),
+    case("the Job has ended", [BY_SHAPE, owner(uid="1", finished=True)]),
+    case("the Job asks for its gang", [BY_SHAPE, ASKING]),
+    case(
         "the template names the group, so people create it",
-        "job-gang-by-shape",
         [BY_SHAPE, owner(uid="1", group="train-x-workers")],
     ),
-    Case(
+    case(
         "the group is basic already",
-        "job-gang-by-shape",
         [pod_group(version="v1alpha2", owned_by=("batch/v1", "Job", "train")), owner(uid="1")],
     ),
-    Case(
+    case(
         "another controller owns the gang",
-        "job-gang-by-shape",
         [
             pod_group(
                 version="v1alpha2", min_count=4, owned_by=("jobset.x-k8s.io/v1alpha2", "JobSet", "train")
             )
         ],
     ),
-    Case(
-        "a Job asks for a group",
-        "job-scheduling-gated",
-        [ASKING],
-        [("Job team-a/train", "spec.scheduling", "is dropped unless the gate WorkloadWithJob is on")],
-    ),
-    Case(
+)
+CASES.add(
+    "job-scheduling-gated",
+    ("Job team-a/train", "spec.scheduling"),
+    case("a Job asks for a group", [ASKING], "is dropped unless the gate WorkloadWithJob is on"),
+    case(
         "a Job asks for a group before 1.37",
-        "job-scheduling-gated",
         [ASKING],
-        [("Job team-a/train", "spec.scheduling", "Kubernetes 1.36 the field is not known")],
-        "1.36",
+        "Kubernetes 1.36 the field is not known",
+        kubernetes="1.36",
     ),
-    Case(
+    case(
         "a stored Job proves that the gate is on",
-        "job-scheduling-gated",
         [msgspec.structs.replace(owner(uid="1"), job_scheduling=ASKING.job_scheduling)],
     ),
-    Case(
+    case(
         "a JobSet asks for groups, and the Jobs of a role too",
-        "job-scheduling-gated",
         [
             msgspec.structs.replace(
                 owner("JobSet", "js", api_version="jobset.x-k8s.io/v1alpha2"),
@@ -186,86 +156,77 @@ CASES = [
                 },
             )
         ],
-        [
-            (
-                "JobSet team-a/js",
-                "spec.replicatedJobs[0].template.spec.scheduling",
-                "Kubernetes 1.37 creates no group for a Job with an owner",
-            ),
-            ("JobSet team-a/js", "spec.scheduling", "JobSet drops or refuses it unless its gate JobSetWork"),
-        ],
+        (
+            "JobSet team-a/js",
+            "spec.replicatedJobs[0].template.spec.scheduling",
+            "Kubernetes 1.37 creates no group for a Job with an owner",
+        ),
+        ("JobSet team-a/js", "spec.scheduling", "JobSet drops or refuses it unless its gate JobSetWork"),
     ),
-    Case(
+    case(
         "the Jobs of a CronJob ask for a group of 1.38",
-        "job-scheduling-gated",
         [
             msgspec.structs.replace(
                 owner("CronJob", "nightly"), job_scheduling={_IN_CRON_JOB: JobScheduling()}
             )
         ],
-        [("CronJob team-a/nightly", _IN_CRON_JOB, "is dropped unless the gate WorkloadWithJob is on")],
-        "1.38",
+        ("CronJob team-a/nightly", _IN_CRON_JOB, "is dropped unless the gate WorkloadWithJob is on"),
+        kubernetes="1.38",
     ),
-    Case("a Job asks for no group", "job-scheduling-gated", [owner()]),
-    Case(
-        "a group with a parent",
-        "composite-group-gated",
-        [CHILD],
-        [(GROUP, "spec.parentCompositePodGroupName", "unless the gate CompositePodGroup is on")],
-    ),
-    Case(
+    case("a Job asks for no group", [owner()]),
+)
+CASES.add(
+    "composite-group-gated",
+    (GROUP, "spec.parentCompositePodGroupName"),
+    case("a group with a parent", [CHILD], "unless the gate CompositePodGroup is on"),
+    case(
         "a group with a parent before 1.37",
-        "composite-group-gated",
         [CHILD],
-        [(GROUP, "spec.parentCompositePodGroupName", "Kubernetes 1.36 has no CompositePodGroup")],
-        "1.36",
+        "Kubernetes 1.36 has no CompositePodGroup",
+        kubernetes="1.36",
     ),
-    Case("a group without a parent", "composite-group-gated", [pod_group()]),
-    Case(
-        "a composite group",
-        "composite-kind-gated",
-        [ALL],
-        [("CompositePodGroup team-a/all", "kind", "refuses it unless the gate CompositePodGroup is on")],
-    ),
-    Case(
+    case("a group without a parent", [pod_group()]),
+)
+CASES.add(
+    "composite-kind-gated",
+    ("CompositePodGroup team-a/all", "kind"),
+    case("a composite group", [ALL], "refuses it unless the gate CompositePodGroup is on"),
+    case(
         "a composite group in 1.38",
-        "composite-kind-gated",
         [ALL],
-        [("CompositePodGroup team-a/all", "kind", "Kubernetes 1.38 (beta) refuses it unless the gate")],
-        "1.38",
+        "Kubernetes 1.38 (beta) refuses it unless the gate",
+        kubernetes="1.38",
     ),
-    Case("a group of pods", "composite-kind-gated", [CHILD]),
-    Case("a class that a composite group names", "class-unused", [GOLD, ALL]),
-    Case(
+    case("a group of pods", [CHILD]),
+)
+CASES.add("class-unused", ("PriorityClass gold", ""), case("a composite group names the class", [GOLD, ALL]))
+CASES.add(
+    "composite-template-gated",
+    ("Workload team-a/train", "spec.podGroupTemplates[0]"),
+    case(
         "a Workload of composite groups",
-        "composite-template-gated",
         [workload(group_template(composite=True), group_template())],
-        [("Workload team-a/train", "spec.podGroupTemplates[0]", "unless the gate CompositePodGroup is on")],
+        "unless the gate CompositePodGroup is on",
     ),
-    Case("a Workload of groups", "composite-template-gated", [workload(group_template())]),
-    Case(
+    case("a Workload of groups", [workload(group_template())]),
+)
+CASES.add(
+    "workload-ref-dropped",
+    ("Pod team-a/p", "spec.workloadRef"),
+    case(
         "pods and templates of 1.35",
-        "workload-ref-dropped",
         [MEMBER, TEMPLATED],
-        [
-            ("Pod team-a/p", "spec.workloadRef", "Kubernetes 1.37 drops it"),
-            ("Job team-a/train", "spec.template.spec.workloadRef", "so the pods have no group"),
-        ],
+        "Kubernetes 1.37 drops it",
+        ("Job team-a/train", "spec.template.spec.workloadRef", "so the pods have no group"),
     ),
-    Case("1.35 reads the field", "workload-ref-dropped", [MEMBER], [], "1.35"),
-    Case(
-        "a Workload of 1.35",
-        "v1alpha1-removed",
-        [V1ALPHA1],
-        [
-            (
-                "Workload team-a/train",
-                "apiVersion",
-                "1.36 does not serve scheduling.k8s.io/v1alpha1",
-            )
-        ],
-        "1.36",
+    case("1.35 reads the field", [MEMBER], kubernetes="1.35"),
+)
+CASES.add(
+    "v1alpha1-removed",
+    ("Workload team-a/train", "apiVersion"),
+    case(
+        "a Workload of 1.35", [V1ALPHA1], "1.36 does not serve scheduling.k8s.io/v1alpha1", kubernetes="1.36"
     ),
-    Case("1.35 serves v1alpha1", "v1alpha1-removed", [V1ALPHA1], [], "1.35"),
-    Case("a Workload of 1.36", "v1alpha1-removed", [workload(group_template(), version="v1alpha2")]),
-]
+    case("1.35 serves v1alpha1", [V1ALPHA1], kubernetes="1.35"),
+    case("a Workload of 1.36", [workload(group_template(), version="v1alpha2")]),
+)

@@ -1,95 +1,75 @@
 """Cases for the rules about PodGroups and Workloads as stored."""
 
-from tests.support.audit.builders import NEW, group_template, pod, pod_group, pods, stored, workload
-from tests.support.audit.cases.case import GOLD, GROUP, SYSTEM, Case
+from tests.support.audit.builders import NEW, group_template, member, pod, pod_group, pods, stored, workload
+from tests.support.audit.cases.case import GOLD, GROUP, SYSTEM, Table, case
 
 from podium.api.groups import DisruptionMode
 
 ALL = DisruptionMode.POD_GROUP
 
-CASES = [
-    Case(
+CASES = Table()
+CASES.add(
+    "group-missing",
+    (GROUP, ""),
+    case(
         "the group was never made",
-        "group-missing",
-        stored(pod("a", group="train"), pod("b", group="train"), pod_group("other")),
-        [(GROUP, "", "it does not exist, but it is referenced by 2 live pods: a, b")],
+        stored(member("a"), member("b"), pod_group("other")),
+        "it does not exist, but it is referenced by 2 live pods: a, b",
     ),
-    Case(
+    case(
         "manifests beside an exported group",
-        "group-missing",
-        [pod("a", group="train"), *stored(pod_group("other")), SYSTEM],
-        [(GROUP, "", "it is not in the input, but it is referenced by 1 live pod: a")],
+        [member("a"), *stored(pod_group("other")), SYSTEM],
+        "it is not in the input, but it is referenced by 1 live pod: a",
     ),
-    Case(
+    case(
         "a group that manifests lack",
-        "group-missing",
-        [pod("a", group="train")],
-        [(GROUP, "", "it is not in the input, but it is referenced by 1 live pod: a")],
+        [member("a")],
+        "it is not in the input, but it is referenced by 1 live pod: a",
     ),
-    Case(
+    case(
         "a native group of that name is not a Podium one",
-        "group-missing",
         [pod("a", podium="train"), pod_group()],
-        [(GROUP, "", "referenced by 1 live pod: a")],
+        "referenced by 1 live pod: a",
     ),
-    Case("only finished pods reference it", "group-missing", [pod("a", group="train", phase="Succeeded")]),
-    Case("only leaving pods reference it", "group-missing", [pod("a", group="train", terminating=True)]),
-    Case("it exists", "group-missing", [pod("a", group="train"), pod_group()]),
-    Case(
+    case("only finished pods reference it", [member("a", phase="Succeeded")]),
+    case("only leaving pods reference it", [member("a", terminating=True)]),
+    case("it exists", [member("a"), pod_group()]),
+)
+CASES.add(
+    "group-terminating",
+    (GROUP, "metadata.deletionTimestamp"),
+    case(
         "it is going and pods hold it",
-        "group-terminating",
         [pod_group(deleted=NEW), *pods(2)],
-        [
-            (
-                GROUP,
-                "metadata.deletionTimestamp",
-                "deletion started 2026-01-02T00:00:00Z, but it is still referenced by 2 live pods",
-            )
-        ],
+        "deletion started 2026-01-02T00:00:00Z, but it is still referenced by 2 live pods",
     ),
-    Case(
+    case(
         "it is going with its pods",
-        "group-terminating",
-        [
-            pod_group(deleted=NEW),
-            pod("a", group="train", terminating=True),
-            pod("b", group="train", phase="Failed"),
-        ],
+        [pod_group(deleted=NEW), member("a", terminating=True), member("b", phase="Failed")],
     ),
-    Case("it stays", "group-terminating", [pod_group(), *pods(2)]),
-    Case(
+    case("it stays", [pod_group(), *pods(2)]),
+)
+CASES.add(
+    "group-unlike-template",
+    (GROUP, "spec"),
+    case(
         "class, minimum and mode differ",
-        "group-unlike-template",
         [
             workload(group_template(class_name="gold", min_count=8, mode=ALL), name="w"),
             pod_group(class_name="silver", min_count=4, template=("w", "workers")),
         ],
-        [
-            (
-                GROUP,
-                "spec",
-                "priorityClassName silver instead of gold; disruptionMode",
-            )
-        ],
+        "priorityClassName silver instead of gold; disruptionMode",
     ),
-    Case(
+    case(
         "integer, policy and kind differ",
-        "group-unlike-template",
         [
             workload(group_template(priority=5, policy="Never", min_count=2), name="w"),
             pod_group(priority=None, template=("w", "workers")),
         ],
-        [
-            (
-                GROUP,
-                "spec",
-                "priority unset instead of 5; preemptionPolicy unset instead of Never; schedulingPolicy",
-            )
-        ],
+        "priority unset instead of 5; preemptionPolicy unset instead of Never; schedulingPolicy",
     ),
-    Case(
+    case(
         "the template leaves open what differs",
-        "group-unlike-template",
         [
             workload(group_template(min_count=8), name="w"),
             pod_group(
@@ -102,103 +82,89 @@ CASES = [
             ),
         ],
     ),
-    Case(
+    case(
         "there is no such template",
-        "group-unlike-template",
-        [
-            workload(group_template("others", min_count=8), name="w"),
-            pod_group(template=("w", "workers")),
-        ],
+        [workload(group_template("others", min_count=8), name="w"), pod_group(template=("w", "workers"))],
     ),
-    Case(
+    case(
         "there is no such Workload",
-        "group-unlike-template",
-        [
-            workload(group_template(min_count=8), name="w"),
-            pod_group(template=("v", "workers")),
-        ],
+        [workload(group_template(min_count=8), name="w"), pod_group(template=("v", "workers"))],
     ),
-    Case(
+    case(
         "the Workload is of the other API",
-        "group-unlike-template",
-        [
-            workload(group_template(min_count=8), name="w", podium=True),
-            pod_group(template=("w", "workers")),
-        ],
+        [workload(group_template(min_count=8), name="w", podium=True), pod_group(template=("w", "workers"))],
     ),
-    Case(
+)
+CASES.add(
+    "basic-with-group-disruption",
+    (GROUP, "spec.disruptionMode"),
+    case(
         "a basic group goes all together",
-        "basic-with-group-disruption",
         [pod_group(mode=ALL), workload(group_template(mode=ALL))],
-        [
-            (GROUP, "spec.disruptionMode", "its policy is basic"),
-            (
-                "Workload team-a/train",
-                "spec.podGroupTemplates[0].disruptionMode",
-                "the policy of template workers",
-            ),
-        ],
+        "its policy is basic",
+        (
+            "Workload team-a/train",
+            "spec.podGroupTemplates[0].disruptionMode",
+            "the policy of template workers",
+        ),
     ),
-    Case(
+    case(
         "a gang goes all together",
-        "basic-with-group-disruption",
         [
             pod_group(mode=ALL, min_count=2),
             workload(group_template(mode=ALL, min_count=2)),
             pod_group("basic"),
         ],
     ),
-    Case(
+    case(
         "a composite template has no policy of its own here",
-        "basic-with-group-disruption",
         [workload(group_template(mode=ALL, composite=True))],
     ),
-    Case(
+)
+CASES.add(
+    "system-class-on-group",
+    (GROUP, "spec.priorityClassName"),
+    case(
         "a system class",
-        "system-class-on-group",
         [
             pod_group(class_name="system-node-critical"),
             workload(group_template(class_name="system-cluster-critical")),
         ],
-        [
-            (GROUP, "spec.priorityClassName", "refuses groups of class system-node-critical"),
-            (
-                "Workload team-a/train",
-                "spec.podGroupTemplates[0].priorityClassName",
-                "refuses groups of template workers",
-            ),
-        ],
+        "refuses groups of class system-node-critical",
+        (
+            "Workload team-a/train",
+            "spec.podGroupTemplates[0].priorityClassName",
+            "refuses groups of template workers",
+        ),
     ),
-    Case(
+    case(
         "1.38 takes a system class",
-        "system-class-on-group",
         [
             pod_group(class_name="system-node-critical"),
             pod_group("own", class_name="system-node-critical", podium=True),
             workload(group_template(class_name="system-cluster-critical")),
         ],
-        [],
-        "1.38",
+        kubernetes="1.38",
     ),
-    Case(
-        "a user's class",
-        "system-class-on-group",
-        [pod_group(class_name="gold"), workload(group_template(class_name="gold"))],
-    ),
-    Case(
+    case("a user's class", [pod_group(class_name="gold"), workload(group_template(class_name="gold"))]),
+)
+CASES.add(
+    "v1alpha2-removed",
+    (GROUP, "apiVersion"),
+    case(
         "v1alpha2 is gone in 1.37",
-        "v1alpha2-removed",
         [pod_group(version="v1alpha2"), workload(group_template(), version="v1alpha2"), pod_group("new")],
-        [
-            (GROUP, "apiVersion", "Kubernetes 1.37 does not serve scheduling.k8s.io/v1alpha2"),
-            ("Workload team-a/train", "apiVersion", "does not serve"),
-        ],
+        "Kubernetes 1.37 does not serve scheduling.k8s.io/v1alpha2",
+        ("Workload team-a/train", "apiVersion", "does not serve"),
     ),
-    Case("v1alpha2 is what 1.36 has", "v1alpha2-removed", [pod_group(version="v1alpha2")], [], "1.36"),
-    Case("Podium's v1alpha2 stays", "v1alpha2-removed", [pod_group(version="v1alpha2", podium=True)]),
-    Case(
+    case("v1alpha2 is what 1.36 has", [pod_group(version="v1alpha2")], kubernetes="1.36"),
+    case("Podium's v1alpha2 stays", [pod_group(version="v1alpha2", podium=True)]),
+)
+CASES.add(
+    "template-priorities-differ",
+    ("Workload team-a/train", "spec"),
+    case(
         "templates of two classes",
-        "template-priorities-differ",
         [
             workload(
                 group_template("a", class_name="gold"),
@@ -206,37 +172,55 @@ CASES = [
                 group_template("c", class_name="gold"),
             )
         ],
+        "2 priorities: gold (a, c) and silver (b). Kubernetes 1.37 refuses",
+    ),
+    case(
+        "nil and 0 are unlike, as upstream has it",
+        [workload(group_template("a", priority=0), group_template("b"))],
+        "Kubernetes 1.38 (beta) refuses the Workload",
+        kubernetes="1.38",
+    ),
+    case(
+        "1.36 accepts templates of two classes, Podium's own kind never does",
         [
-            (
-                "Workload team-a/train",
-                "spec",
-                "2 priorities: gold (a, c) and silver (b). Kubernetes 1.37 refuses",
+            workload(group_template("a", class_name="gold"), group_template("b"), name="native"),
+            workload(group_template("a", class_name="gold"), group_template("b"), podium=True),
+        ],
+        "Podium refuses the Workload",
+        kubernetes="1.36",
+    ),
+    case(
+        "templates of one priority",
+        [
+            workload(
+                group_template("a", class_name="gold", priority=1),
+                group_template("b", class_name="gold", priority=1),
             )
         ],
     ),
-    Case(
+)
+CASES.add(
+    "policy-unlike-class",
+    (GROUP, "spec.preemptionPolicy"),
+    case(
         "another policy than the class has",
-        "policy-unlike-class",
         [
             GOLD,
             pod_group(class_name="gold", policy="Never"),
             pod_group("without", policy="Never"),
             workload(group_template(class_name="gold", policy="Never")),
         ],
-        [
-            (GROUP, "spec.preemptionPolicy", "it is Never, and that of its class is PreemptLowerPriority."),
-            (
-                "Workload team-a/train",
-                "spec.podGroupTemplates[0].preemptionPolicy",
-                "Kubernetes 1.38 (beta) refuses to create the group.",
-            ),
-            ("PodGroup team-a/without", "spec.preemptionPolicy", "it is Never"),
-        ],
-        "1.38",
+        "it is Never, and that of its class is PreemptLowerPriority.",
+        (
+            "Workload team-a/train",
+            "spec.podGroupTemplates[0].preemptionPolicy",
+            "Kubernetes 1.38 (beta) refuses to create the group.",
+        ),
+        ("PodGroup team-a/without", "spec.preemptionPolicy", "it is Never"),
+        kubernetes="1.38",
     ),
-    Case(
+    case(
         "the policy of the class, no policy, an unknown class, and a group of Podium's",
-        "policy-unlike-class",
         [
             GOLD,
             pod_group("same", class_name="gold", policy="PreemptLowerPriority"),
@@ -244,71 +228,32 @@ CASES = [
             pod_group("lost", class_name="lost", policy="Never"),
             pod_group("own", class_name="gold", policy="Never", podium=True),
         ],
-        [],
-        "1.38",
+        kubernetes="1.38",
     ),
-    Case(
-        "1.37 drops the field without its gate",
-        "policy-unlike-class",
-        [GOLD, pod_group(class_name="gold", policy="Never")],
-    ),
-    Case(
+    case("1.37 drops the field without its gate", [GOLD, pod_group(class_name="gold", policy="Never")]),
+)
+CASES.add(
+    "template-policies-differ",
+    ("Workload team-a/train", "spec"),
+    case(
         "templates of two policies",
-        "template-policies-differ",
         [
             workload(
                 group_template("a", policy="Never"), group_template("b"), group_template("c", policy="Never")
             )
         ],
-        [
-            (
-                "Workload team-a/train",
-                "spec",
-                "its templates have 2 preemptionPolicies: Never (a, c) and none (b). Kubernetes 1.38 (beta) ",
-            )
-        ],
-        "1.38",
+        "its templates have 2 preemptionPolicies: Never (a, c) and none (b). Kubernetes 1.38 (beta) ",
+        kubernetes="1.38",
     ),
-    Case(
+    case(
         "one policy, and a Workload of Podium's",
-        "template-policies-differ",
         [
             workload(group_template("a", policy="Never"), group_template("b", policy="Never")),
             workload(group_template("a", policy="Never"), group_template("b"), podium=True),
         ],
-        [],
-        "1.38",
+        kubernetes="1.38",
     ),
-    Case(
-        "1.37 does not compare policies",
-        "template-policies-differ",
-        [workload(group_template("a", policy="Never"), group_template("b"))],
+    case(
+        "1.37 does not compare policies", [workload(group_template("a", policy="Never"), group_template("b"))]
     ),
-    Case(
-        "nil and 0 are unlike, as upstream has it",
-        "template-priorities-differ",
-        [workload(group_template("a", priority=0), group_template("b"))],
-        [("Workload team-a/train", "spec", "Kubernetes 1.38 (beta) refuses the Workload")],
-        "1.38",
-    ),
-    Case(
-        "1.36 accepts templates of two classes, Podium's own kind never does",
-        "template-priorities-differ",
-        [
-            workload(group_template("a", class_name="gold"), group_template("b"), name="native"),
-            workload(group_template("a", class_name="gold"), group_template("b"), podium=True),
-        ],
-        [("Workload team-a/train", "spec", "Podium refuses the Workload")],
-        "1.36",
-    ),
-    Case(
-        "templates of one priority",
-        "template-priorities-differ",
-        [
-            workload(
-                group_template("a", class_name="gold", priority=1),
-                group_template("b", class_name="gold", priority=1),
-            ),
-        ],
-    ),
-]
+)

@@ -1,14 +1,16 @@
 """Cases for the rules about Kueue, bare pods and inferred groups."""
 
-from tests.support.audit.builders import kueue_workload, owner, pod, pod_group, priority_class
-from tests.support.audit.cases.case import GOLD, Case
+from tests.support.audit.builders import kueue_workload, member, owner, pod, pod_group, priority_class
+from tests.support.audit.cases.case import GOLD, Table, case
 
 JOBSET = "jobset.sigs.k8s.io/jobset-name"
 ROLE = "jobset.sigs.k8s.io/replicatedjob-name"
-CASES = [
-    Case(
+CASES = Table()
+CASES.add(
+    "kueue-priority-differs",
+    ("Workload team-a/w", "spec.priority"),
+    case(
         "Kueue orders two workloads the other way, by owner and pod group",
-        "kueue-priority-differs",
         [
             kueue_workload("w", priority=500, owners=[("jobset.x-k8s.io/v1alpha2", "JobSet", "train")]),
             kueue_workload("v", priority=None),
@@ -17,20 +19,11 @@ CASES = [
             pod("done", priority=1, owner=("batch/v1", "Job", "train-0"), phase="Succeeded"),
             pod("b", priority=1000, labels={"kueue.x-k8s.io/pod-group-name": "v"}),
         ],
-        [
-            (
-                "Workload team-a/w",
-                "spec.priority",
-                (
-                    "Kueue orders it (500) before Workload team-a/v (0), but 1 live pod of it with priority "
-                    "10 can be preempted by pods of the other with 1000: a"
-                ),
-            )
-        ],
+        "Kueue orders it (500) before Workload team-a/v (0), but 1 live pod of it with priority "
+        "10 can be preempted by pods of the other with 1000: a",
     ),
-    Case(
+    case(
         "Kueue orders several workloads the other way, by annotation, JobSet label and pod",
-        "kueue-priority-differs",
         [
             kueue_workload("low", priority=1),
             kueue_workload("x", priority=3),
@@ -41,14 +34,11 @@ CASES = [
             pod("c", priority=8, labels={JOBSET: "set"}, owner=("batch/v1", "Job", "set-0")),
             pod("alone", priority=9, owner=None),
         ],
-        [
-            ("Workload team-a/x", "spec.priority", "with priority 2 can be preempted"),
-            ("Workload team-a/y", "spec.priority", "with priority 8 can be preempted"),
-        ],
+        ("Workload team-a/x", "spec.priority", "with priority 2 can be preempted"),
+        ("Workload team-a/y", "spec.priority", "with priority 8 can be preempted"),
     ),
-    Case(
+    case(
         "Kueue has other numbers in the same order",
-        "kueue-priority-differs",
         [
             kueue_workload("w", priority=500, owners=[("batch/v1", "Job", "train")]),
             kueue_workload("v", priority=5, owners=[("batch/v1", "Job", "other")]),
@@ -56,17 +46,16 @@ CASES = [
             pod("other", priority=1000, owner=("batch/v1", "Job", "other")),
         ],
     ),
-    Case(
+    case(
         "Kueue has one workload",
-        "kueue-priority-differs",
-        [
-            kueue_workload("w", priority=500, owners=[("batch/v1", "Job", "train")]),
-            pod("a", priority=1000),
-        ],
+        [kueue_workload("w", priority=500, owners=[("batch/v1", "Job", "train")]), pod("a", priority=1000)],
     ),
-    Case(
+)
+CASES.add(
+    "bare-pod-victims",
+    ("Namespace team-a", ""),
+    case(
         "a bare pod below",
-        "bare-pod-victims",
         [
             GOLD,
             pod("top", priority=1000, class_name="gold"),
@@ -75,17 +64,10 @@ CASES = [
             pod("done", owner=None, phase="Succeeded"),
             pod("high", owner=None, priority=1000, class_name="gold"),
         ],
-        [
-            (
-                "Namespace team-a",
-                "",
-                "by priority 1000, and would not be recreated: bare",
-            )
-        ],
+        "by priority 1000, and would not be recreated: bare",
     ),
-    Case(
+    case(
         "pods without a controller that a queue manages together",
-        "bare-pod-victims",
         [
             GOLD,
             pod("top", priority=1000, class_name="gold"),
@@ -95,9 +77,8 @@ CASES = [
             pod("old", owner=None, labels={"applicationId": "a"}, scheduler="yunikorn"),
         ],
     ),
-    Case(
+    case(
         "pods in an application that YuniKorn made up, or with a label that it does not read",
-        "bare-pod-victims",
         [
             GOLD,
             pod("top", priority=1000, class_name="gold"),
@@ -105,28 +86,26 @@ CASES = [
             pod("unique", owner=None, labels={"yunikorn.apache.org/app-id": "team-a-uniqueautogen"}),
             pod("other", owner=None, labels={"applicationId": "a"}),
         ],
-        [("Namespace team-a", "", "3 running pods without a controller")],
+        "3 running pods without a controller",
     ),
-    Case(
+    case(
         "only system classes are above",
-        "bare-pod-victims",
-        [
-            pod("system", priority=2000001000, class_name="system-node-critical"),
-            pod("bare", owner=None),
-        ],
+        [pod("system", priority=2000001000, class_name="system-node-critical"), pod("bare", owner=None)],
     ),
-    Case(
+    case(
         "what is above never preempts",
-        "bare-pod-victims",
         [
             priority_class("polite", 1000),
             pod("top", priority=1000, class_name="polite", policy="Never"),
             pod("bare", owner=None),
         ],
     ),
-    Case(
+)
+CASES.add(
+    "inferred-priority-differs",
+    ("JobSet team-a/train", ""),
+    case(
         "a launcher kept the default",
-        "inferred-priority-differs",
         [
             pod(
                 "launcher",
@@ -143,41 +122,32 @@ CASES = [
                 for index in range(4)
             ),
         ],
-        [
-            (
-                "JobSet team-a/train",
-                "",
-                "1 another: launcher 0 (launcher); worker 1000 (w-0, w-1, w-2 and 1 more)",
-            )
-        ],
+        "1 another: launcher 0 (launcher); worker 1000 (w-0, w-1, w-2 and 1 more)",
     ),
-    Case(
+    case(
         "all of a JobSet agree",
-        "inferred-priority-differs",
         [
             pod("a", labels={JOBSET: "train"}),
             pod("b", labels={JOBSET: "train"}),
             pod("c", priority=7, labels={JOBSET: "other"}),
         ],
     ),
-    Case(
+    case(
         "pods of a PodGroup form no other group",
-        "inferred-priority-differs",
         [
             pod_group("train"),
-            pod("a", group="train", labels={JOBSET: "train"}),
-            pod("b", group="train", priority=9, labels={JOBSET: "train"}),
+            member("a", labels={JOBSET: "train"}),
+            member("b", priority=9, labels={JOBSET: "train"}),
         ],
     ),
-    Case(
+    case(
         "a PodGroup elsewhere hides no inferred group",
-        "inferred-priority-differs",
         [
             pod_group("any"),
             pod("a", labels={JOBSET: "train"}),
             pod("b", labels={JOBSET: "train"}),
             pod("c", priority=9, labels={JOBSET: "train"}),
         ],
-        [("JobSet team-a/train", "", "most of its 3 pods have priority 0, 1 another: 0 (a, b); 9 (c).")],
+        "most of its 3 pods have priority 0, 1 another: 0 (a, b); 9 (c).",
     ),
-]
+)

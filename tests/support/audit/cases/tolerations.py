@@ -1,39 +1,31 @@
 """Cases for the rules about preemption toleration."""
 
 from tests.support.audit.builders import priority_class
-from tests.support.audit.cases.case import Case
+from tests.support.audit.cases.case import Table, case
 
 PREFIX = "preemption-toleration.scheduling.x-k8s.io/"
 OTHER_PREFIX = "preemption-toleration.scheduling.sigs.k8s.io/"
 
-CASES = [
-    Case(
+CASES = Table()
+CASES.add(
+    "toleration-unreadable",
+    ("PriorityClass low", f"metadata.annotations[{PREFIX}toleration-seconds]"),
+    case(
         "no number",
-        "toleration-unreadable",
         [priority_class("low", 1, annotations={f"{PREFIX}toleration-seconds": "1h"})],
-        [
-            (
-                "PriorityClass low",
-                f"metadata.annotations[{PREFIX}toleration-seconds]",
-                "'1h' is not a 64-bit integer: the toleration has no end.",
-            )
-        ],
+        "'1h' is not a 64-bit integer: the toleration has no end.",
     ),
-    Case(
+    case(
         "no number under the proposal's prefix",
-        "toleration-unreadable",
         [priority_class("low", 1, annotations={f"{OTHER_PREFIX}minimum-preemptable-priority": "1e4"})],
-        [
-            (
-                "PriorityClass low",
-                f"metadata.annotations[{OTHER_PREFIX}minimum-preemptable-priority]",
-                "'1e4' is not a 32-bit integer: during the toleration only system classes preempt.",
-            )
-        ],
+        (
+            "PriorityClass low",
+            f"metadata.annotations[{OTHER_PREFIX}minimum-preemptable-priority]",
+            "'1e4' is not a 32-bit integer: during the toleration only system classes preempt.",
+        ),
     ),
-    Case(
+    case(
         "numbers",
-        "toleration-unreadable",
         [
             priority_class(
                 "low",
@@ -42,33 +34,26 @@ CASES = [
                     f"{PREFIX}toleration-seconds": "-1",
                     f"{PREFIX}minimum-preemptable-priority": "10000",
                 },
-            ),
-        ],
-    ),
-    Case(
-        "other annotations", "toleration-unreadable", [priority_class("low", 1, annotations={"note": "1h"})]
-    ),
-    Case(
-        "seconds alone",
-        "toleration-without-effect",
-        [priority_class("low", 8, annotations={f"{PREFIX}toleration-seconds": "600"})],
-        [
-            (
-                "PriorityClass low",
-                f"metadata.annotations[{PREFIX}minimum-preemptable-priority]",
-                "every preemptor of value 8 has at least 9",
             )
         ],
     ),
-    Case(
-        "a minimum alone",
-        "toleration-without-effect",
-        [priority_class("low", 8, annotations={f"{PREFIX}minimum-preemptable-priority": "100"})],
-        [("PriorityClass low", f"metadata.annotations[{PREFIX}toleration-seconds]", "it lasts 0 seconds")],
+    case("other annotations", [priority_class("low", 1, annotations={"note": "1h"})]),
+)
+CASES.add(
+    "toleration-without-effect",
+    ("PriorityClass low", f"metadata.annotations[{PREFIX}minimum-preemptable-priority]"),
+    case(
+        "seconds alone",
+        [priority_class("low", 8, annotations={f"{PREFIX}toleration-seconds": "600"})],
+        "every preemptor of value 8 has at least 9",
     ),
-    Case(
+    case(
+        "a minimum alone",
+        [priority_class("low", 8, annotations={f"{PREFIX}minimum-preemptable-priority": "100"})],
+        ("PriorityClass low", f"metadata.annotations[{PREFIX}toleration-seconds]", "it lasts 0 seconds"),
+    ),
+    case(
         "a minimum above and seconds",
-        "toleration-without-effect",
         [
             priority_class(
                 "low",
@@ -77,31 +62,28 @@ CASES = [
                     f"{PREFIX}toleration-seconds": "600",
                     f"{PREFIX}minimum-preemptable-priority": "10",
                 },
-            ),
-        ],
-    ),
-    Case(
-        "what does not parse is another rule's",
-        "toleration-without-effect",
-        [
-            priority_class("low", 8, annotations={f"{PREFIX}toleration-seconds": "x"}),
-        ],
-    ),
-    Case(
-        "a minimum alone under the proposal's prefix",
-        "toleration-without-effect",
-        [priority_class("low", 8, annotations={f"{OTHER_PREFIX}toleration-seconds": "0"})],
-        [
-            (
-                "PriorityClass low",
-                f"metadata.annotations[{OTHER_PREFIX}toleration-seconds]",
-                "it lasts 0 seconds",
             )
         ],
     ),
-    Case(
+    case(
+        "what does not parse is another rule's",
+        [priority_class("low", 8, annotations={f"{PREFIX}toleration-seconds": "x"})],
+    ),
+    case(
+        "a minimum alone under the proposal's prefix",
+        [priority_class("low", 8, annotations={f"{OTHER_PREFIX}toleration-seconds": "0"})],
+        (
+            "PriorityClass low",
+            f"metadata.annotations[{OTHER_PREFIX}toleration-seconds]",
+            "it lasts 0 seconds",
+        ),
+    ),
+)
+CASES.add(
+    "toleration-prefix",
+    ("PriorityClass low", f"metadata.annotations[{OTHER_PREFIX}toleration-seconds]"),
+    case(
         "both prefixes, and they differ",
-        "toleration-prefix",
         [
             priority_class(
                 "low",
@@ -112,17 +94,10 @@ CASES = [
                 },
             )
         ],
-        [
-            (
-                "PriorityClass low",
-                f"metadata.annotations[{OTHER_PREFIX}toleration-seconds]",
-                f"is '60; reboot', but {PREFIX}toleration-seconds is '600', which is used.",
-            )
-        ],
+        f"is '60; reboot', but {PREFIX}toleration-seconds is '600', which is used.",
     ),
-    Case(
+    case(
         "both prefixes, and they agree",
-        "toleration-prefix",
         [
             priority_class(
                 "low",
@@ -135,11 +110,10 @@ CASES = [
         ],
     ),
     *(
-        Case(
+        case(
             f"one prefix: {prefix}",
-            "toleration-prefix",
             [priority_class("low", 8, annotations={f"{prefix}toleration-seconds": "600"})],
         )
         for prefix in (PREFIX, OTHER_PREFIX)
     ),
-]
+)
