@@ -10,16 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner, Result
-from tests.support.rules.scene import (
-    GANG,
-    GOLD,
-    Document,
-    changed,
-    group,
-    pod,
-    priority_class,
-    stored,
-)
+from tests.support.rules.scene import GANG, GOLD, Document, changed, group, pod, priority_class, stored
 from tests.support.servers import Server
 
 from podium.cli.commands.admit import command

@@ -68,7 +68,7 @@ def put(server: Server, case: Case, minor: str, namespace: str) -> tuple[int, Do
         if not case.edits:
             return code, answer
         new = answer
-        for edited, value in case.edits:
+        for edited, value in case.edits.items():
             new = changed(new, edited, value)
         below = f"/{case.subresource}" if case.subresource else ""
         return server.request("PUT", one + below, new)
@@ -98,7 +98,7 @@ def disagreements(server: Server, namespace: str, minor: str) -> list[str]:
         elif code < 300:
             wrong += [
                 f"{case.id}: {path} is {field(answer, path)!r}"
-                for path, value in case.expect
+                for path, value in case.expect.items()
                 if field(answer, path) != value
             ]
     return wrong

@@ -66,11 +66,7 @@ def _selecting(kind: str) -> list[Invalid]:
             {"selector": SELECTOR, "template": template(restartPolicy="Never")},
             (f"spec.template.spec.restartPolicy: {_UNSUPPORTED}",),
         ),
-        Invalid(
-            kind,
-            {"selector": SELECTOR},
-            (f"{labels}null: {_LABELS}", f"spec.template.{_CONTAINERS}"),
-        ),
+        Invalid(kind, {"selector": SELECTOR}, (f"{labels}null: {_LABELS}", f"spec.template.{_CONTAINERS}")),
         Invalid(kind, None, (*absent, f"{labels}null: {_LABELS}", f"spec.template.{_CONTAINERS}")),
         Invalid(
             kind,

@@ -78,8 +78,7 @@ JOBS: dict[str, NewJob] = {
         (f"{_POLICY}.gang.minCount: Invalid value: 0: must be greater than or equal to 1",),
     ),
     "neither policy": NewJob(
-        {"schedulingPolicy": {}},
-        (f'{_POLICY}: Invalid value: "": must specify one of: `basic`, `gang`',),
+        {"schedulingPolicy": {}}, (f'{_POLICY}: Invalid value: "": must specify one of: `basic`, `gang`',)
     ),
     "both policies": NewJob(
         {"schedulingPolicy": {"basic": {}, "gang": {}}},

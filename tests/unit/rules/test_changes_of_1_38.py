@@ -278,11 +278,7 @@ CHANGES: dict[str, Change] = {
         "template-unlike-parent",
     ),
     "templates of a tree share their priority": Change(
-        tree(parent(leaf(**GANG, priority=5))),
-        422,
-        422,
-        _tree(ONE_PRIORITY),
-        "templates-unlike-priority",
+        tree(parent(leaf(**GANG, priority=5))), 422, 422, _tree(ONE_PRIORITY), "templates-unlike-priority"
     ),
 }
 

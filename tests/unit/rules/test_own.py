@@ -439,16 +439,8 @@ DECLARATIONS: dict[str, tuple[str, str, str]] = {
         "'2026-01-31 12:00' is no time such as 2026-01-31T12:00:00Z",
     ),
     "the grace period": (SAVES_ON_TERMINATION, "60s", ""),
-    "more than the grace period": (
-        SAVES_ON_TERMINATION,
-        "61s",
-        LONGER,
-    ),
-    "a number": (
-        SAVES_ON_TERMINATION,
-        "30",
-        "'30' is no duration from 1s to 24h, such as 90s, 5m or 1m30s",
-    ),
+    "more than the grace period": (SAVES_ON_TERMINATION, "61s", LONGER),
+    "a number": (SAVES_ON_TERMINATION, "30", "'30' is no duration from 1s to 24h, such as 90s, 5m or 1m30s"),
     "a long notice": (SAVES_ON_NOTICE, "10m", ""),
     "too long a notice": (
         SAVES_ON_NOTICE,

@@ -97,7 +97,7 @@ def test_canonical_form_has_what_go_writes() -> None:
             "workloadRef": {"templateName": "t"},
             "schedulingPolicy": None,
             "parentCompositePodGroupName": "",
-        },
+        }
     )
     document["metadata"]["labels"] = {"a": None}
     decoded = decode(GROUP, document, [])
@@ -195,12 +195,7 @@ def test_unknown_fields_are_named_in_the_documents_order() -> None:
             "globalDefault",
             into("string", "PriorityClass.globalDefault", "bool"),
         ),
-        (
-            pod.SHAPE,
-            {"spec": []},
-            "spec",
-            into("array", "Pod.spec", "v1.PodSpec"),
-        ),
+        (pod.SHAPE, {"spec": []}, "spec", into("array", "Pod.spec", "v1.PodSpec")),
     ],
 )
 def test_wrong_types_speak_gos_words(shape: StructSchema, document: Document, field: str, text: str) -> None:
@@ -227,8 +222,7 @@ def test_times_are_kept_in_utc_and_seconds(given: str | None, want: str | None) 
 
 
 @pytest.mark.parametrize(
-    "given",
-    ["2026-01-01", "2026-13-01T00:00:00Z", "2026-01-01T00:00:00", "0001-01-01T00:00:00+01:00", ""],
+    "given", ["2026-01-01", "2026-13-01T00:00:00Z", "2026-01-01T00:00:00", "0001-01-01T00:00:00+01:00", ""]
 )
 def test_times_that_are_none_are_refused(given: str) -> None:
     """Times are RFC 3339 with a zone, in the range of a clock."""

@@ -50,7 +50,7 @@ def judge(case: Case, minor: str) -> Verdict:
         return create(document, state, by)
     old = stored(document, state, by)
     new = old
-    for path, value in case.edits:
+    for path, value in case.edits.items():
         new = changed(new, path, value)
     return update(new, old, state, by, subresource=case.subresource)
 
@@ -66,7 +66,7 @@ def test_case(case: Case, minor: str) -> None:
     assert (verdict.admitted is not None) == verdict.allowed
     if case.rule:
         assert rules_of(verdict)[0] == case.rule
-    for path, value in case.expect:
+    for path, value in case.expect.items():
         assert verdict.admitted is not None
         assert field(verdict.admitted, path) == value, path
 
