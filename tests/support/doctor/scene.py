@@ -43,11 +43,7 @@ SLICES = registration.slices_path(NAMESPACE, "podium-webhook")
 GROUPS_CRD = f"{doctor.DEFINITIONS}/podgroups.scheduling.podium.dev"
 NATIVE = "/apis/scheduling.k8s.io/v1beta1"
 RESERVED = "scheduling.podium.dev/reserved"
-SETTINGS = {
-    "preemption": "observe",
-    "evictionsPerMinute": 5,
-    "reservedNodes": RESERVED,
-}
+SETTINGS = {"preemption": "observe", "evictionsPerMinute": 5, "reservedNodes": RESERVED}
 NODES = f"/api/v1/nodes?labelSelector={RESERVED.replace('/', '%2F')}&limit={doctor.SAMPLE}"
 
 
@@ -231,9 +227,7 @@ def well() -> Scene:
     )
     scene.answers = copy.deepcopy(scene.answers)
     scene.bundles(encoded(CA.certificate))
-    scene.probes = {
-        "podium-webhook-0": Probe({}, {"priorityclasses.scheduling.k8s.io": 3.0}),
-    }
+    scene.probes = {"podium-webhook-0": Probe({}, {"priorityclasses.scheduling.k8s.io": 3.0})}
     scene.rights = dict.fromkeys(rights.wanted(INSTALLATION, scene.facts().processes), True)
     scene.trial = CreateDryRun("scheduling.podium.dev/v1alpha2", {"spec": {"disruptionMode": "Pod"}})
     assert neighbours.nodes_path(scene.facts()) == NODES

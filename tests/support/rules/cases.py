@@ -748,8 +748,8 @@ GROUPS = (
         NEWER,
         edits={"metadata.resourceVersion": REMOVED},
     )._replace(
-        message='podgroups.scheduling.k8s.io "g" is invalid: metadata.resourceVersion: Invalid value: 0: must '
-        "be specified for an update"
+        message='podgroups.scheduling.k8s.io "g" is invalid: metadata.resourceVersion: Invalid value: 0: '
+        "must be specified for an update"
     ),
     accepted(
         "G31-no-resource-version", _group(GANG), minors=OLDER, edits={"metadata.resourceVersion": REMOVED}

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
@@ -44,14 +45,22 @@ _THEIRS = registration.slices_path("theirs", "gate")
 
 
 class Case(NamedTuple):
-    """A change to a healthy cluster, and the changed lines of the report."""
+    """A change to a healthy cluster, and a changed line of the report: its level, and parts of its texts."""
 
+    level: CheckLevel
     title: str
     change: Callable[[Scene], object]
-    name: str
-    level: CheckLevel
     fact: str
     fix: str = ""
+    name: str = ""
+
+
+ok, note, warning, problem = (partial(Case, level) for level in (OK, NOTE, WARNING, PROBLEM))
+
+
+def _about(name: str, *cases: Case) -> None:
+    """Add cases of one check."""
+    CASES.extend(each._replace(name=name) for each in cases)
 
 
 def _replaced(**changes: object) -> Callable[[Scene], object]:
@@ -323,599 +332,459 @@ def _policy(path: str, api: str, spec: doctor.Document) -> Callable[[Scene], obj
 
 
 UNDECODABLE = [NamedUndecodable("pods", "team", f"p{each}", "expected `int`") for each in range(12)]
-CASES = [
-    Case(
-        "an old server",
-        _old,
-        "server-version",
-        WARNING,
-        "admission and reconciler needs 1.32 (the CEL format library",
-        "command line",
+CASES: list[Case] = []
+_about(
+    "server-version",
+    warning(
+        "an old server", _old, "admission and reconciler needs 1.32 (the CEL format library", "command line"
     ),
-    Case(
+    problem(
         "an old server with Podium on it",
         _replaced(version="v1.31.4-gke.1"),
-        "server-version",
-        PROBLEM,
         "Kubernetes v1.31.4-gke.1: admission and reconciler needs 1.32 (the CEL format library",
         "upgrade first",
     ),
-    Case(
-        "a newer server",
-        _replaced(version="v1.41.0"),
-        "server-version",
-        NOTE,
-        "newer than the newest",
-        "upgrade podium",
-    ),
-    Case(
+    note("a newer server", _replaced(version="v1.41.0"), "newer than the newest", "upgrade podium"),
+    note(
         "a server of a minor that is known from a beta",
         _replaced(version="v1.38.0"),
-        "server-version",
-        NOTE,
         "knows Kubernetes 1.38 (beta) from 1.38.0-beta.0",
         "upgrade podium",
     ),
-    Case("no version", _replaced(version="edge"), "server-version", NOTE, "version edge is not", "1.32 for"),
-    Case(
+    note("no version", _replaced(version="edge"), "version edge is not", "1.32 for"),
+)
+_about(
+    "clock",
+    warning(
         "our clock is fast",
         _replaced(clock=Clock(NOW + timedelta(minutes=3), NOW)),
-        "clock",
-        WARNING,
         "this machine's clock is 3 minutes ahead of the API server's",
         "NTP",
     ),
-    Case(
-        "our clock is slow",
-        _replaced(clock=Clock(NOW - timedelta(hours=3), NOW)),
-        "clock",
-        WARNING,
-        "3 hours behind",
-    ),
-    Case("no Date", _replaced(clock=Clock(NOW, None)), "clock", NOTE, "has no time"),
-    Case(
+    warning("our clock is slow", _replaced(clock=Clock(NOW - timedelta(hours=3), NOW)), "3 hours behind"),
+    note("no Date", _replaced(clock=Clock(NOW, None)), "has no time"),
+    warning("a leader's clock", _other_clock, "the clock of podium-scheduler-0 is 2 minutes ahead"),
+)
+_about(
+    "workload-api",
+    note(
         "gates are off",
         _answered(scene.NATIVE, {"resources": []}),
-        "workload-api",
-        NOTE,
         "not served natively",
         "--runtime-config=scheduling.k8s.io/v1beta1=true",
     ),
-    Case(
+    warning(
         "another version of the API",
         lambda each: (
             _answered(doctor.GROUPS, {"groups": [group("scheduling.k8s.io", "v1", "v2")]})(each),
             _answered("/apis/scheduling.k8s.io/v2", {"resources": [{"kind": "PodGroup"}]})(each),
         ),
-        "workload-api",
-        WARNING,
         "only as scheduling.k8s.io/v2",
         "upgrade podium",
     ),
-    Case(
-        "no groups to read",
-        _answered(doctor.GROUPS, FORBIDDEN),
-        "workload-api",
-        NOTE,
-        "cannot list",
-        "with an account that may",
-    ),
-    Case("nothing installed", _bare, "installed", NOTE, "only the command line is used", "docs/install.md"),
-    Case(
+    note("no groups to read", _answered(doctor.GROUPS, FORBIDDEN), "cannot list", "with an account that may"),
+)
+_about(
+    "installed",
+    note("nothing installed", _bare, "only the command line is used", "docs/install.md"),
+    note(
         "only registered",
         _answered(INSTALLATION.deployments, listed()),
-        "installed",
-        NOTE,
         "webhooks are registered, but no process",
     ),
-    Case(
+    problem(
         "no controller",
         lambda each: each.drop(INSTALLATION.deployments, "podium-controller"),
-        "installed",
-        PROBLEM,
         "no Deployment podium-controller in podium-system",
         "pply Podium's manifests",
     ),
-    Case(
+)
+_about(
+    "versions",
+    warning(
         "images differ",
         lambda each: each.container("webhook").update(image="podium:0.0.9"),
-        "versions",
-        WARNING,
         "webhook runs podium:0.0.9, controller runs podium:0.1.0",
     ),
-    Case(
+    note(
         "another version than this command's",
         lambda each: [
             each.container(name).update(image="registry:5000/podium:0.3.0@sha256:0")
             for name in doctor.COMPONENTS
         ],
-        "versions",
-        NOTE,
         "the processes run registry:5000/podium:0.3.0@sha256:0, this command is podium 0.1.0",
     ),
-    Case(
+)
+_about(
+    "namespace",
+    note(
         "a namespace without PodSecurity",
         _answered(INSTALLATION.itself, {"metadata": {"name": "podium-system"}}),
-        "namespace",
-        NOTE,
         "does not enforce PodSecurity",
         "kubectl label",
     ),
-    Case(
+)
+_about(
+    "deployment",
+    problem(
         "no pod runs",
         _unavailable,
-        "deployment",
-        PROBLEM,
         f"podium-webhook has 0 of 2 pods available: Pod {POD}: ImagePullBackOff: no such",
         "kubectl -n podium-system describe pods",
     ),
-    Case(
+    warning(
         "a rollout that is stuck while the old pods run",
         _stuck,
-        "deployment",
-        WARNING,
         f"podium-webhook has 1 of 2 new pods, and its old pods still run: Pod {POD}: CrashLoopBackOff: ",
         f"kubectl -n podium-system logs {POD} -c webhook",
     ),
-    Case(
+    note(
         "a rollout",
         _rolling,
-        "deployment",
-        NOTE,
         "podium-webhook is being rolled out: it has 1 of 2 new pods",
         "podium doctor again",
     ),
-    Case(
+    note(
         "a rollout whose pods cannot be read",
         _rolling_unread,
-        "deployment",
-        NOTE,
         "the ReplicaSets, pods or Events of a rollout were not read",
         "run podium doctor with an account",
     ),
-    Case(
+    warning(
         "a pod that is not ready",
         _unhealthy,
-        "deployment",
-        WARNING,
         f"podium-webhook has 1 of 2 pods available: Pod {POD}: Unhealthy: Readiness probe failed",
         f"kubectl -n podium-system logs {POD} -c webhook",
     ),
-    Case(
+    warning(
         "one pod runs",
         lambda each: each.deployment("controller")["status"].update(availableReplicas=1),
-        "deployment",
-        WARNING,
         "podium-controller has 1 of 2 pods available",
         "kubectl -n podium-system describe pods",
     ),
-    Case(
+    problem(
         "a quota keeps pods away",
         _no_quota,
-        "deployment",
-        PROBLEM,
         f"podium-webhook has 0 of 2 pods available: ReplicaSet {SET}: FailedCreate: {REFUSED['a quota']}",
     ),
-    Case(
+    problem(
         "no replica is wanted",
         lambda each: each.deployment("webhook").update(
             spec={**each.deployment("webhook")["spec"], "replicas": 0}
         ),
-        "deployment",
-        PROBLEM,
         "no other replica can take over",
         "--replicas=2",
     ),
-    Case(
-        "a single replica",
-        _one_replica,
-        "deployment",
-        WARNING,
-        "no other replica can take over",
-        "--replicas=2",
-    ),
-    Case(
-        "a leader that hangs",
-        _led_once,
-        "leader",
-        PROBLEM,
-        "has not renewed it for 5 minutes: no leader",
-        "logs",
-    ),
-    Case(
+    warning("a single replica", _one_replica, "no other replica can take over", "--replicas=2"),
+)
+_about(
+    "leader",
+    problem("a leader that hangs", _led_once, "has not renewed it for 5 minutes: no leader", "logs"),
+    problem(
         "no leader",
         lambda each: each.lease("scheduler")["spec"].pop("holderIdentity"),
-        "leader",
-        PROBLEM,
         "Lease podium-scheduler has no holder",
         "logs deployment/podium-scheduler",
     ),
-    Case("no Lease", _answered(INSTALLATION.leases, listed()), "leader", PROBLEM, "no leader"),
-    Case(
-        "a leader's clock",
-        _other_clock,
-        "clock",
-        WARNING,
-        "the clock of podium-scheduler-0 is 2 minutes ahead",
+    problem("no Lease", _answered(INSTALLATION.leases, listed()), "no leader"),
+    ok(
+        "a Lease that tells no times",
+        lambda each: each.lease("controller").update(
+            metadata={"name": "podium-controller"}, spec={"holderIdentity": "me"}
+        ),
+        "me holds Lease podium-controller",
     ),
-    Case(
+)
+_about(
+    "process",
+    problem(
         "a process is not ready",
         _replaced(
             probes={"podium-webhook-0": Probe(UnreadDocument(503, "not ready: pods: not watched"), {})}
         ),
-        "process",
-        PROBLEM,
         "podium-webhook-0 reports: not ready: pods: not watched",
         "logs podium-webhook-0",
     ),
-    Case(
+    note(
         "processes cannot be reached",
         _replaced(probes={each: Probe(UnreadDocument(403, "no proxy for you"), {}) for each in ("a", "b")}),
-        "process",
-        NOTE,
         "a, b were not reached: no proxy for you",
         "port-forward pod/a 9000:metrics",
     ),
-    Case(
+)
+_about(
+    "cache",
+    problem(
         "a cache is old",
         _replaced(probes={"podium-webhook-0": Probe({}, {"pods": 3.0, "nodes": 400.0})}),
-        "cache",
-        PROBLEM,
         "has no update of nodes for up to 6 minutes",
         "watch failed",
     ),
-    Case(
+)
+_about(
+    "undecodable",
+    warning(
         "objects that cannot be decoded",
         _replaced(probes={f"podium-webhook-{each}": Probe({}, {}, UNDECODABLE) for each in range(2)}),
-        "undecodable",
-        WARNING,
         "podium-webhook-0, podium-webhook-1 cannot decode pods team/p0: expected `int`",
         "kubectl -n team get pods p0 -o json shows it",
     ),
-    Case(
+    warning(
         "more objects that cannot be decoded than are named",
         _replaced(probes={"podium-webhook-0": Probe({}, {}, UNDECODABLE)}),
-        "undecodable",
-        WARNING,
         "2 more objects cannot be decoded",
         "object not decodable",
     ),
-    Case(
+)
+_about(
+    "preemption",
+    warning(
         "evictions without a limit",
         _replaced(scheduler={"preemption": "enforce", "reservedNodes": scene.RESERVED}),
-        "preemption",
-        WARNING,
         "preemption: enforce; podium-scheduler evicts, without a limit",
         "evictionsPerMinute",
     ),
-    Case(
+    ok(
         "preemption off",
         _replaced(scheduler={"preemption": False, "reservedNodes": scene.RESERVED}),
-        "preemption",
-        OK,
         "preemption: off; podium-scheduler evicts no pod",
     ),
-    Case(
+)
+_about(
+    "plugins",
+    note(
         "a plugin of the scheduler that is not installed here",
         _replaced(scheduler={"preemption": "observe", "plugins": ["power-feed"]}),
-        "plugins",
-        NOTE,
         "podium-scheduler uses power-feed, not installed here: whatif and why plan without",
         "install the same version here",
     ),
-    Case(
+)
+_about(
+    "policies",
+    warning(
         "no policy on deletions",
         _answered(doctor.policy_path("podium-scheduler-deletes"), UnreadDocument(404, "not found")),
-        "policies",
-        WARNING,
         "not restricted by ValidatingAdmissionPolicy podium-scheduler-deletes",
         "pply Podium's manifests",
     ),
-    Case(
+    warning(
         "no policy on what the reconciler writes",
         _answered(doctor.policy_path("podium-controller-updates"), UnreadDocument(404, "not found")),
-        "policies",
-        WARNING,
         "podium-controller is not restricted by ValidatingAdmissionPolicy podium-controller-updates",
         "pply Podium's manifests",
     ),
-    Case(
+    note(
         "policies may not be read",
         _answered(doctor.policy_path("podium-scheduler-binds"), UnreadDocument(403, "no")),
-        "policies",
-        NOTE,
         "the policies of podium-scheduler were",
     ),
-    Case(
+)
+_about(
+    "admission-policies",
+    warning(
         "no policy on the label",
         lambda scene: scene.drop(doctor.POLICIES, _LABEL_POLICY),
-        "admission-policies",
-        WARNING,
         f"no ValidatingAdmissionPolicy {_LABEL_POLICY} is bound",
         "manifests policies",
     ),
-    Case(
+    warning(
         "a policy that only warns",
         lambda scene: scene.named(doctor.BINDINGS, _LABEL_POLICY)["spec"].update(validationActions=["Warn"]),
-        "admission-policies",
-        WARNING,
         f"no ValidatingAdmissionPolicy {_LABEL_POLICY} is bound",
         "manifests policies",
     ),
-    Case(
+    warning(
         "a policy of another AdmissionPolicy",
         lambda scene: scene.named(doctor.POLICIES, _LABEL_POLICY)["spec"]["validations"][0].update(
             expression="true"
         ),
-        "admission-policies",
-        WARNING,
         f"ValidatingAdmissionPolicy {_LABEL_POLICY} does not match the webhook's AdmissionPolicy",
         "--config FILE",
     ),
-    Case(
+    note(
         "policies that may not be listed",
         _answered(doctor.BINDINGS, FORBIDDEN),
-        "admission-policies",
-        NOTE,
         "the ValidatingAdmissionPolicies were not read",
         "may read this",
     ),
-    Case(
+)
+_about(
+    "custom-resources",
+    problem(
         "a kind is missing",
         _answered(scene.GROUPS_CRD, UnreadDocument(404, "not found")),
-        "custom-resources",
-        PROBLEM,
         "podgroups.scheduling.podium.dev does not exist",
         "pply Podium's manifests",
     ),
-    Case(
-        "a kind is not established",
-        _not_established,
-        "custom-resources",
-        PROBLEM,
-        "Established: names are taken",
-        "kubectl describe",
+    problem(
+        "a kind is not established", _not_established, "Established: names are taken", "kubectl describe"
     ),
-    Case(
+    warning(
         "objects in an older version",
         lambda each: each.document(scene.GROUPS_CRD)["status"].update(storedVersions=["v1alpha1", "v1beta1"]),
-        "custom-resources",
-        WARNING,
         "stored as v1alpha1 and v1beta1",
         "status.storedVersions",
     ),
-    Case("one version only", _older_not_served, "custom-resources", NOTE, "does not serve v1alpha2"),
-    Case(
+    note("one version only", _older_not_served, "does not serve v1alpha2"),
+)
+_about(
+    "registration",
+    problem(
         "nothing registered",
         _all_off,
-        "registration",
-        PROBLEM,
         "ValidatingWebhookConfiguration podium does not exist: its webhooks are off",
         "apply Podium's manifests",
     ),
-    Case(
+    problem(
         "the processes have not registered",
         _emptied,
-        "registration",
-        PROBLEM,
         "MutatingWebhookConfiguration podium has no webhooks",
         "logs deployment/podium-webhook",
     ),
-    Case(
+    warning(
         "registered by URL",
         _registered_elsewhere({"url": "https://10.0.0.1:9443/mutate"}),
-        "registration",
-        WARNING,
         "is registered at https://10.0.0.1:9443/mutate, by a process with --register-url",
         "stop that process",
     ),
-    Case(
+    problem(
         "registered by another installation",
         _registered_elsewhere({"service": {"namespace": "other", "name": "podium-webhook"}}),
-        "registration",
-        PROBLEM,
         "is registered for a Service in other, by another installation",
         "remove that installation",
     ),
-    Case("by Helm", _by_helm("webhook", "controller", "scheduler"), "installed-by", OK, "Helm release mine"),
-    Case(
+    problem(
+        "half registered",
+        _answered(doctor.MUTATING, listed()),
+        "MutatingWebhookConfiguration podium does not exist",
+    ),
+    warning("fails closed for pods", _closed, "pods.podium.dev has failurePolicy Fail"),
+    warning("fails open for groups", _open, "groups.podium.dev has failurePolicy Ignore"),
+    note("other levels", _levels, "pods.podium.dev has other rules", "rollout restart"),
+    note("rules off", _family_off, "lacks native-groups.podium.dev"),
+)
+_about(
+    "installed-by",
+    ok("by Helm", _by_helm("webhook", "controller", "scheduler"), "Helm release mine"),
+    warning(
         "by Helm and by kubectl",
         _by_helm("webhook"),
-        "installed-by",
-        WARNING,
         "podium-webhook: Helm release mine; podium-controller and podium-scheduler: no Helm release",
         "delete the Deployments",
     ),
-    Case("a node for it", _bare, "own-pods", OK, "a node accepts the pods"),
-    Case("no node yet", _bare_with(), "own-pods", OK, "there is no node yet"),
-    Case(
+)
+_about(
+    "own-pods",
+    ok("a node for it", _bare, "a node accepts the pods"),
+    ok("no node yet", _bare_with(), "there is no node yet"),
+    problem(
         "reserved nodes only",
         _bare_with({**scene.NODE, "spec": {"taints": [{"key": scene.RESERVED, "effect": "NoSchedule"}]}}),
-        "own-pods",
-        PROBLEM,
         "none of 1 nodes accepts Podium's own pods",
         "remove the taint",
     ),
-    Case(
+    warning(
         "fake nodes only",
         _bare_with({**scene.NODE, "metadata": {"name": "f", "annotations": {"kwok.x-k8s.io/node": "fake"}}}),
-        "own-pods",
-        WARNING,
         "all of 1 node are fake (kwok)",
     ),
-    Case("nodes are closed", _bare_unread, "own-pods", NOTE, "the nodes were not read"),
-    Case("may install", _bare_rights(None), "install-rights", OK, "you may install Podium"),
-    Case(
+    note("nodes are closed", _bare_unread, "the nodes were not read"),
+)
+_about(
+    "install-rights",
+    ok("may install", _bare_rights(None), "you may install Podium"),
+    note(
         "may not install",
         _bare_rights(False),
-        "install-rights",
-        NOTE,
         "you may not install Podium: 1 right missing: create deployments.apps in podium-system",
         "ask a cluster-admin",
     ),
-    Case(
-        "own rights are not told",
-        _bare_rights(FORBIDDEN),
-        "install-rights",
-        NOTE,
-        "your own rights were not read",
-    ),
-    Case(
-        "half registered",
-        _answered(doctor.MUTATING, listed()),
-        "registration",
-        PROBLEM,
-        "MutatingWebhookConfiguration podium does not exist",
-    ),
-    Case("fails closed for pods", _closed, "registration", WARNING, "pods.podium.dev has failurePolicy Fail"),
-    Case(
-        "fails open for groups", _open, "registration", WARNING, "groups.podium.dev has failurePolicy Ignore"
-    ),
-    Case(
-        "other levels",
-        _levels,
-        "registration",
-        NOTE,
-        "pods.podium.dev has other rules",
-        "rollout restart",
-    ),
-    Case("rules off", _family_off, "registration", NOTE, "lacks native-groups.podium.dev"),
-    Case("no caBundle", lambda each: each.bundles(None), "ca-bundle", PROBLEM, "no caBundle in ", "logs"),
-    Case(
+    note("own rights are not told", _bare_rights(FORBIDDEN), "your own rights were not read"),
+)
+_about(
+    "ca-bundle",
+    problem("no caBundle", lambda each: each.bundles(None), "no caBundle in ", "logs"),
+    problem(
         "another CA",
         lambda each: each.bundles(scene.encoded(scene.STRANGER.certificate)),
-        "ca-bundle",
-        PROBLEM,
         "is not the CA of the served certificate",
         "the webhook writes the caBundle",
     ),
-    Case("no CA", lambda each: each.bundles("bm9uc2Vuc2U="), "ca-bundle", PROBLEM, "is not the CA"),
-    Case(
-        "an expired CA",
-        _expired_authority,
-        "ca-bundle",
-        PROBLEM,
-        "the CA in the caBundle expired 24 hours ago",
-    ),
-    Case(
-        "an expired certificate", _certified(leaf(-1)), "certificate", PROBLEM, "expired 24 hours ago", "logs"
-    ),
-    Case(
-        "soon",
-        _certified(leaf(4)),
-        "certificate",
-        WARNING,
-        "is valid for another 4 days, and was not renewed",
-    ),
-    Case(
+    problem("no CA", lambda each: each.bundles("bm9uc2Vuc2U="), "is not the CA"),
+    problem("an expired CA", _expired_authority, "the CA in the caBundle expired 24 hours ago"),
+    ok("only CAs can be read", _answered(scene.SECRET, FORBIDDEN), "9 of 9 have a CA that is valid"),
+    problem("only an expired CA can be read", _only_expired_authority, " has no valid CA", "logs"),
+)
+_about(
+    "certificate",
+    problem("an expired certificate", _certified(leaf(-1)), "expired 24 hours ago", "logs"),
+    warning("soon", _certified(leaf(4)), "is valid for another 4 days, and was not renewed"),
+    problem(
         "a certificate for another name",
         _certified(leaf(20, names=("example.com",))),
-        "certificate",
-        PROBLEM,
         "is for example.com, but API servers expect podium-webhook.podium-system.svc",
     ),
-    Case("no certificate", _answered(scene.SECRET, {"data": None}), "certificate", PROBLEM, "is empty"),
-    Case("nonsense", _certified("????"), "certificate", PROBLEM, "tls.crt: is not base64"),
-    Case("no PEM", _certified("AAAA"), "certificate", PROBLEM, "no PEM certificate"),
-    Case(
-        "Secrets are closed",
-        _answered(scene.SECRET, FORBIDDEN),
-        "certificate",
-        NOTE,
-        "not read",
-        "with an account that may",
-    ),
-    Case(
-        "only CAs can be read",
-        _answered(scene.SECRET, FORBIDDEN),
-        "ca-bundle",
-        OK,
-        "9 of 9 have a CA that is valid",
-    ),
-    Case(
-        "only an expired CA can be read",
-        _only_expired_authority,
-        "ca-bundle",
-        PROBLEM,
-        " has no valid CA",
-        "logs",
-    ),
-    Case(
-        "issued by cert-manager",
-        _cert_manager,
-        "certificate",
-        WARNING,
-        "Secret podium-system/issued is valid",
-    ),
-    Case(
+    problem("no certificate", _answered(scene.SECRET, {"data": None}), "is empty"),
+    problem("nonsense", _certified("????"), "tls.crt: is not base64"),
+    problem("no PEM", _certified("AAAA"), "no PEM certificate"),
+    note("Secrets are closed", _answered(scene.SECRET, FORBIDDEN), "not read", "with an account that may"),
+    warning("issued by cert-manager", _cert_manager, "Secret podium-system/issued is valid"),
+)
+_about(
+    "endpoints",
+    problem(
         "a Service without endpoints",
         _answered(scene.SLICES, listed({"endpoints": [{"conditions": {"ready": False}}]})),
-        "endpoints",
-        PROBLEM,
         "Service podium-system/podium-webhook has no ready endpoint",
         "get pods",
     ),
-    Case(
+)
+_about(
+    "trial",
+    problem(
         "no answer",
         _replaced(
             trial=CreateDryRun(_OLDER, UnreadDocument(500, 'failed calling webhook "groups.podium.dev"'))
         ),
-        "trial",
-        PROBLEM,
         "a dry run of a group of v1alpha2 failed: failed calling webhook",
         "logs deployment/podium-webhook",
     ),
-    Case(
+    ok(
         "a policy refuses",
         _replaced(
             trial=CreateDryRun(
                 _OLDER, UnreadDocument(403, 'admission webhook "g" denied the request: no class')
             )
         ),
-        "trial",
-        OK,
         "refused by your policy",
     ),
-    Case(
+    note(
         "no right to try",
         _replaced(trial=CreateDryRun(_OLDER, FORBIDDEN)),
-        "trial",
-        NOTE,
         "was not possible",
         "an account that may create podgroups",
     ),
-    Case(
+    problem(
         "an empty caBundle",
         _replaced(trial=CreateDryRun(_OLDER, {"spec": {}})),
-        "trial",
-        PROBLEM,
         "no webhook set its disruptionMode",
     ),
-    Case(
-        "a right is missing",
-        _lacking,
-        "rights",
-        PROBLEM,
-        "account podium-controller lacks 1 right: ",
-        "install",
-    ),
-    Case("rights are not told", _rights_unread, "rights", NOTE, "account podium-webhook were not read"),
-    Case(
+)
+_about(
+    "rights",
+    problem("a right is missing", _lacking, "account podium-controller lacks 1 right: ", "install"),
+    note("rights are not told", _rights_unread, "account podium-webhook were not read"),
+)
+_about(
+    "other-webhooks",
+    warning(
         "a webhook in the way",
         _registered(doctor.MUTATING, webhook("gate")),
-        "other-webhooks",
-        WARNING,
         "gate.example.com (gate) intercepts the pods of podium-system and fails closed: if it is down",
         "exempt the namespace podium-system",
     ),
-    Case(
-        "a dead webhook in the way",
-        _dead_gate,
-        "other-webhooks",
-        PROBLEM,
-        "theirs/gate has no ready endpoint",
-    ),
-    Case(
+    problem("a dead webhook in the way", _dead_gate, "theirs/gate has no ready endpoint"),
+    note(
         "a webhook on everything",
         _registered(
             doctor.VALIDATING,
@@ -925,154 +794,112 @@ CASES = [
                 rules=[{"apiGroups": ["*"], "operations": ["*"], "resources": ["*/*"]}],
             ),
         ),
-        "other-webhooks",
-        NOTE,
         "all also intercepts Podium's groups",
     ),
-    Case(
+)
+_about(
+    "priority-mutators",
+    note(
         "a webhook that writes on pods",
         _registered(doctor.MUTATING, webhook("sidecars", failurePolicy="Ignore")),
-        "priority-mutators",
-        NOTE,
         "sidecars may change pods",
         "podium audit",
     ),
-    Case(
+    warning(
         "Kyverno sets classes",
         _policy(
             "/apis/kyverno.io/v1/clusterpolicies",
             "kyverno.io",
             {"rules": [{"mutate": {"patchStrategicMerge": {"spec": {"priorityClassName": "low"}}}}]},
         ),
-        "priority-mutators",
-        WARNING,
         "Kyverno ClusterPolicy set-class may change the class",
         "exclude members",
     ),
-    Case(
+    warning(
         "Gatekeeper sets classes",
         _policy(
             "/apis/mutations.gatekeeper.sh/v1/assign",
             "mutations.gatekeeper.sh",
             {"location": "spec.priorityClassName"},
         ),
-        "priority-mutators",
-        WARNING,
         "Gatekeeper Assign set-class",
     ),
-    Case(
+    note(
         "the webhooks for pods may not be read",
         lambda each: (
             _served("kyverno.io")(each),
             _answered("/apis/kyverno.io/v1/clusterpolicies", FORBIDDEN)(each),
         ),
-        "priority-mutators",
-        NOTE,
         "other components that change pods were not read",
         "with an account that may",
     ),
-    Case(
+)
+_about(
+    "other-schedulers",
+    note(
         "two kinds of podgroups beside ours",
         _served("scheduling.volcano.sh"),
-        "other-schedulers",
-        NOTE,
         "may return those of scheduling.volcano.sh and scheduling.k8s.io",
         "podgroups.scheduling.podium.dev",
     ),
-    Case(
-        "a Lease that tells no times",
-        lambda each: each.lease("controller").update(
-            metadata={"name": "podium-controller"}, spec={"holderIdentity": "me"}
-        ),
-        "leader",
-        OK,
-        "me holds Lease podium-controller",
-    ),
-    Case(
-        "no scheduler runs under our name",
-        _waiting,
-        "other-schedulers",
-        PROBLEM,
-        "2 pods wait for podium-scheduler",
-    ),
-    Case(
+    problem("no scheduler runs under our name", _waiting, "2 pods wait for podium-scheduler"),
+    ok(
         "pods of others",
         _answered(doctor.PODS, listed({"spec": {"schedulerName": "volcano"}})),
-        "other-schedulers",
-        OK,
         "beside kube-scheduler: 1 pod for volcano",
     ),
-    Case(
+    ok(
         "many pods of others",
         _answered(doctor.PODS, listed(*({"spec": {"schedulerName": "volcano"}},) * doctor.SAMPLE)),
-        "other-schedulers",
-        OK,
         "500 pods at least for volcano",
     ),
-    Case(
-        "no pods to read", _answered(doctor.PODS, FORBIDDEN), "other-schedulers", NOTE, "pods were not read"
-    ),
+    note("no pods to read", _answered(doctor.PODS, FORBIDDEN), "pods were not read"),
     *(
-        Case(f"{name} is there", _served(name), "other-schedulers", NOTE, f"{name}: ")
+        note(f"{name} is there", _served(name), f"{name}: ")
         for name in ("kueue.x-k8s.io", "scheduling.volcano.sh", "scheduling.run.ai", "scheduling.x-k8s.io")
     ),
-    Case(
+)
+_about(
+    "priority-classes",
+    warning(
         "two defaults",
         _two_defaults,
-        "priority-classes",
-        WARNING,
         "older and usual are all globalDefault; the smallest value wins (older)",
         "keep globalDefault on only one",
     ),
-    Case(
+)
+_about(
+    "preemption-toleration",
+    note(
         "a toleration that ends",
         _tolerations,
-        "preemption-toleration",
-        NOTE,
         "pods of an-hour (2 hours) are not preempted for that time after their start",
         "docs/saving.md",
     ),
-    Case(
-        "no node",
-        _answered(scene.NODES, listed()),
-        "reserved-nodes",
-        PROBLEM,
-        "no node has the label",
-        "taint",
-    ),
-    Case(
+)
+_about(
+    "reserved-nodes",
+    problem("no node", _answered(scene.NODES, listed()), "no node has the label", "taint"),
+    warning(
         "a node without the taint",
         _answered(scene.NODES, listed({"metadata": {"name": "node-7"}, "spec": {}})),
-        "reserved-nodes",
-        WARNING,
         "node-7 of 1 reserved node lack the taint",
         "kubectl taint node NODE",
     ),
-    Case(
-        "all nodes",
-        _replaced(scheduler={"preemption": "observe"}),
-        "reserved-nodes",
-        WARNING,
-        "shares all nodes",
-        "reserve nodes",
-    ),
-    Case(
+    warning("all nodes", _replaced(scheduler={"preemption": "observe"}), "shares all nodes", "reserve nodes"),
+    warning(
         "devices of all nodes",
         _shared_devices(listed({"metadata": {"name": "node-0-gpu"}})),
-        "reserved-nodes",
-        WARNING,
         "both may allocate one device at once",
         "docs/scheduler.md, Beside kube-scheduler",
     ),
-    Case(
+    note(
         "slices may not be read",
         _shared_devices(FORBIDDEN),
-        "reserved-nodes",
-        NOTE,
         "the ResourceSlices were not read",
         "an account that may read this",
     ),
-]
+)
 
 
 WELL = diagnose(well().facts())

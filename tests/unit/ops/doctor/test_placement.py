@@ -31,11 +31,7 @@ def _told(*nodes: dict[str, Any], mode: str = "admission") -> str:
 
 @pytest.mark.parametrize(
     "nodes",
-    [
-        [],
-        [_node("a", _RESERVED), _node("b")],
-        [_node("a", _SOFT)],
-    ],
+    [[], [_node("a", _RESERVED), _node("b")], [_node("a", _SOFT)]],
     ids=["no node yet", "a free node", "a taint without effect"],
 )
 @pytest.mark.parametrize("mode", ["admission", "scheduler"])
