@@ -199,11 +199,7 @@ STATUSES: list[tuple[str, dict[str, Any], Causes]] = [
         {"conditions": [CONDITION | {"observedGeneration": -1}]},
         [("status.conditions[0].observedGeneration", "greater than or equal to")],
     ),
-    (
-        "a type twice",
-        {"conditions": [CONDITION, CONDITION]},
-        [("status.conditions[1]", "Duplicate value")],
-    ),
+    ("a type twice", {"conditions": [CONDITION, CONDITION]}, [("status.conditions[1]", "Duplicate value")]),
     ("a claim", {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "gpu-x"}]}, []),
     (
         "a claim of another group",

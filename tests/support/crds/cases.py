@@ -1,6 +1,7 @@
 """Good and bad PodGroups and Workloads, and updates of them, with the expected answer of the schema."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 Causes = Sequence[tuple[str, str]]
@@ -33,10 +34,33 @@ class Case(NamedTuple):
     kind: str
     versions: tuple[str, ...]
     spec: dict[str, Any]
-    causes: Causes = ()
-    after: dict[str, Any] | None = None
-    upstream: Causes | None = None
-    compared: bool = True
+    causes: Causes
+    after: dict[str, Any] | None
+    upstream: Causes | None
+    compared: bool
+
+
+def of_kind(
+    kind: str,
+    name: str,
+    spec: dict[str, Any],
+    *causes: str,
+    versions: tuple[str, ...] = BOTH,
+    after: dict[str, Any] | None = None,
+    upstream: Sequence[str] | None = None,
+    compared: bool = True,
+) -> Case:
+    """Make a case; a cause is written as `field: part of the message`."""
+    natively = None if upstream is None else [_split(each) for each in upstream]
+    return Case(name, kind, versions, spec, [_split(each) for each in causes], after, natively, compared)
+
+
+def _split(cause: str) -> tuple[str, str]:
+    field, _, part = cause.partition(": ")
+    return field, part
+
+
+of_group, of_workload = partial(of_kind, "PodGroup"), partial(of_kind, "Workload")
 
 
 def group(**spec: Any) -> dict[str, Any]:
@@ -64,328 +88,231 @@ CLAIM2 = {"name": "net", "resourceClaimTemplateName": "net"}
 RACK = {"topology": [{"key": "example.com/rack"}]}
 
 GROUPS = [
-    Case("a gang", "PodGroup", BOTH, group()),
-    Case("basic", "PodGroup", BOTH, group(schedulingPolicy=BASIC)),
-    Case("an empty class is none", "PodGroup", BOTH, group(priorityClassName="")),
-    Case(
+    of_group("a gang", group()),
+    of_group("basic", group(schedulingPolicy=BASIC)),
+    of_group("an empty class is none", group(priorityClassName="")),
+    of_group(
         "no policy",
-        "PodGroup",
-        BOTH,
         {},
-        [("spec.schedulingPolicy", "Required value")],
-        upstream=[("spec.schedulingPolicy", f"must specify one of: {POLICIES}")],
+        "spec.schedulingPolicy: Required value",
+        upstream=[f"spec.schedulingPolicy: must specify one of: {POLICIES}"],
     ),
-    Case(
-        "empty policy",
-        "PodGroup",
-        BOTH,
-        group(schedulingPolicy={}),
-        [("spec.schedulingPolicy", f"must specify one of: {POLICIES}")],
+    of_group(
+        "empty policy", group(schedulingPolicy={}), f"spec.schedulingPolicy: must specify one of: {POLICIES}"
     ),
-    Case(
+    of_group(
         "two policies",
-        "PodGroup",
-        BOTH,
         group(schedulingPolicy=BASIC | GANG),
-        [("spec.schedulingPolicy", f"must specify exactly one of: {POLICIES}")],
+        f"spec.schedulingPolicy: must specify exactly one of: {POLICIES}",
     ),
-    Case(
+    of_group(
         "minCount absent",
-        "PodGroup",
-        BOTH,
         group(schedulingPolicy={"gang": {}}),
-        [("spec.schedulingPolicy.gang.minCount", "Required value")],
+        "spec.schedulingPolicy.gang.minCount: Required value",
     ),
-    Case(
+    of_group(
         "minCount 0 is absent",
-        "PodGroup",
-        BOTH,
         group(schedulingPolicy={"gang": {"minCount": 0}}),
-        [("spec.schedulingPolicy.gang.minCount", "Required value")],
+        "spec.schedulingPolicy.gang.minCount: Required value",
     ),
-    Case(
+    of_group(
         "minCount negative",
-        "PodGroup",
-        BOTH,
         group(schedulingPolicy={"gang": {"minCount": -1}}),
-        [("spec.schedulingPolicy.gang.minCount", POSITIVE)],
+        f"spec.schedulingPolicy.gang.minCount: {POSITIVE}",
     ),
-    Case(
+    of_group(
         "priority above the limit",
-        "PodGroup",
-        (OLDER,),
         group(priority=10**9 + 1),
-        [("spec.priority", LIMIT)],
+        f"spec.priority: {LIMIT}",
+        versions=(OLDER,),
         compared=False,
     ),
-    Case(
+    of_group(
         "priority above the limit of some minors",
-        "PodGroup",
-        (NEWER,),
         group(priority=10**9 + 1),
+        versions=(NEWER,),
         compared=False,
     ),
-    Case(
+    of_group(
         "class that is no name",
-        "PodGroup",
-        BOTH,
         group(priorityClassName="Gold"),
-        [("spec.priorityClassName", SUBDOMAIN)],
+        f"spec.priorityClassName: {SUBDOMAIN}",
         compared=False,
     ),
-    Case(
+    of_group(
         "v1alpha2 unknown mode",
-        "PodGroup",
-        (OLDER,),
         group(disruptionMode="Sometimes"),
-        [("spec.disruptionMode", 'supported values: "Pod", "PodGroup"')],
+        'spec.disruptionMode: supported values: "Pod", "PodGroup"',
+        versions=(OLDER,),
     ),
-    Case(
+    of_group(
         "v1beta1 no mode",
-        "PodGroup",
-        (NEWER,),
         group(disruptionMode={}),
-        [("spec.disruptionMode", f"must specify one of: {MODES}")],
+        f"spec.disruptionMode: must specify one of: {MODES}",
+        versions=(NEWER,),
     ),
-    Case(
+    of_group(
         "v1beta1 two modes",
-        "PodGroup",
-        (NEWER,),
         group(disruptionMode={"single": {}, "all": {}}),
-        [("spec.disruptionMode", f"must specify exactly one of: {MODES}")],
+        f"spec.disruptionMode: must specify exactly one of: {MODES}",
+        versions=(NEWER,),
     ),
-    Case(
+    of_group(
         "v1alpha2 reference to nothing",
-        "PodGroup",
-        (OLDER,),
         group(podGroupTemplateRef={}),
-        [("spec.podGroupTemplateRef", "must specify one of: `workload`")],
+        "spec.podGroupTemplateRef: must specify one of: `workload`",
+        versions=(OLDER,),
     ),
-    Case(
+    of_group(
         "v1alpha2 reference without names",
-        "PodGroup",
-        (OLDER,),
         group(podGroupTemplateRef={"workload": {}}),
-        [
-            ("spec.podGroupTemplateRef.workload.workloadName", "Required value"),
-            ("spec.podGroupTemplateRef.workload.podGroupTemplateName", "Required value"),
-        ],
+        "spec.podGroupTemplateRef.workload.workloadName: Required value",
+        "spec.podGroupTemplateRef.workload.podGroupTemplateName: Required value",
+        versions=(OLDER,),
     ),
-    Case(
+    of_group(
         "v1alpha2 reference to no names",
-        "PodGroup",
-        (OLDER,),
         group(**_ref(OLDER, "A", "a.b")),
-        [
-            ("spec.podGroupTemplateRef.workload.workloadName", SUBDOMAIN),
-            ("spec.podGroupTemplateRef.workload.podGroupTemplateName", "must not contain dots"),
-        ],
+        f"spec.podGroupTemplateRef.workload.workloadName: {SUBDOMAIN}",
+        "spec.podGroupTemplateRef.workload.podGroupTemplateName: must not contain dots",
+        versions=(OLDER,),
         compared=False,
     ),
-    Case("v1beta1 reference", "PodGroup", (NEWER,), group(**_ref(NEWER))),
-    Case(
+    of_group("v1beta1 reference", group(**_ref(NEWER)), versions=(NEWER,)),
+    of_group(
         "v1beta1 reference without names",
-        "PodGroup",
-        (NEWER,),
         group(workloadRef={}),
-        [
-            ("spec.workloadRef.workloadName", "Required value"),
-            ("spec.workloadRef.templateName", "Required value"),
-        ],
+        "spec.workloadRef.workloadName: Required value",
+        "spec.workloadRef.templateName: Required value",
+        versions=(NEWER,),
     ),
-    Case(
+    of_group(
         "v1beta1 reference to no names",
-        "PodGroup",
-        (NEWER,),
         group(**_ref(NEWER, "A", "a.b")),
-        [
-            ("spec.workloadRef.workloadName", SUBDOMAIN),
-            ("spec.workloadRef.templateName", "must not contain dots"),
-        ],
+        f"spec.workloadRef.workloadName: {SUBDOMAIN}",
+        "spec.workloadRef.templateName: must not contain dots",
+        versions=(NEWER,),
     ),
-    Case(
+    of_group(
         "v1beta1 unknown preemption policy",
-        "PodGroup",
-        (NEWER,),
         group(preemptionPolicy="Sometimes"),
-        [("spec.preemptionPolicy", 'supported values: "Never", "PreemptLowerPriority"')],
+        'spec.preemptionPolicy: supported values: "Never", "PreemptLowerPriority"',
+        versions=(NEWER,),
         compared=False,
     ),
-    Case("one domain", "PodGroup", BOTH, group(schedulingConstraints=RACK)),
-    Case(
+    of_group("one domain", group(schedulingConstraints=RACK)),
+    of_group(
         "two domains",
-        "PodGroup",
-        BOTH,
         group(schedulingConstraints={"topology": [{"key": "a"}, {"key": "b"}]}),
-        [("spec.schedulingConstraints.topology", "must have at most 1 item")],
+        "spec.schedulingConstraints.topology: must have at most 1 item",
         compared=False,
     ),
-    Case(
+    of_group(
         "domain that is no label key",
-        "PodGroup",
-        BOTH,
         group(schedulingConstraints={"topology": [{"key": "a b"}]}),
-        [("spec.schedulingConstraints.topology[0].key", "name part must consist of alphanumeric characters")],
+        "spec.schedulingConstraints.topology[0].key: name part must consist of alphanumeric characters",
         compared=False,
     ),
-    Case("two claims", "PodGroup", BOTH, group(resourceClaims=[CLAIM, CLAIM2])),
-    Case(
+    of_group("two claims", group(resourceClaims=[CLAIM, CLAIM2])),
+    of_group(
         "five claims",
-        "PodGroup",
-        BOTH,
         group(resourceClaims=[CLAIM | {"name": f"c{index}"} for index in range(5)]),
-        [("spec.resourceClaims", "must have at most 4 items")],
+        "spec.resourceClaims: must have at most 4 items",
         compared=False,
     ),
-    Case(
+    of_group(
         "a claim twice",
-        "PodGroup",
-        BOTH,
         group(resourceClaims=[CLAIM, CLAIM]),
-        [("spec.resourceClaims[1]", 'Duplicate value: {"name":"gpu"}')],
+        'spec.resourceClaims[1]: Duplicate value: {"name":"gpu"}',
         compared=False,
     ),
-    Case(
+    of_group(
         "a claim of neither kind",
-        "PodGroup",
-        BOTH,
         group(resourceClaims=[{"name": "gpu"}]),
-        [
-            (
-                "spec.resourceClaims[0]",
-                "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
-            )
-        ],
+        "spec.resourceClaims[0]: must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
         compared=False,
     ),
-    Case(
+    of_group(
         "a claim of both kinds",
-        "PodGroup",
-        BOTH,
         group(resourceClaims=[CLAIM | {"resourceClaimTemplateName": "x"}]),
-        [
-            (
-                "spec.resourceClaims[0]",
-                "must specify exactly one of: `resourceClaimName`, `resourceClaimTemplateName`",
-            )
-        ],
+        "spec.resourceClaims[0]: must specify exactly one of: `resourceClaimName`, "
+        "`resourceClaimTemplateName`",
         compared=False,
     ),
 ]
 
 WORKLOADS = [
-    Case("a workload", "Workload", BOTH, workload(template())),
-    Case(
-        "a controller",
-        "Workload",
-        BOTH,
-        workload(template(), controllerRef={"kind": "Pod", "name": "x", "apiGroup": ""}),
+    of_workload("a workload", workload(template())),
+    of_workload(
+        "a controller", workload(template(), controllerRef={"kind": "Pod", "name": "x", "apiGroup": ""})
     ),
-    Case("no template", "Workload", (OLDER,), workload(), [("spec.podGroupTemplates", "Required value")]),
-    Case(
+    of_workload("no template", workload(), "spec.podGroupTemplates: Required value", versions=(OLDER,)),
+    of_workload(
         "no template",
-        "Workload",
-        (NEWER,),
         workload(),
-        [("spec", "must specify one of: `podGroupTemplates`, `compositePodGroupTemplates`")],
+        "spec: must specify one of: `podGroupTemplates`, `compositePodGroupTemplates`",
+        versions=(NEWER,),
     ),
-    Case(
+    of_workload(
         "nine templates",
-        "Workload",
-        BOTH,
         workload(*(template(f"t{index}") for index in range(9))),
-        [("spec.podGroupTemplates", "must have at most 8 items")],
+        "spec.podGroupTemplates: must have at most 8 items",
     ),
-    Case(
+    of_workload(
         "a template twice",
-        "Workload",
-        BOTH,
         workload(template(), template()),
-        [("spec.podGroupTemplates[1]", 'Duplicate value: {"name":"a"')],
+        'spec.podGroupTemplates[1]: Duplicate value: {"name":"a"',
     ),
-    Case(
-        "a template without a name",
-        "Workload",
-        BOTH,
-        workload({"schedulingPolicy": GANG}),
-        [(f"{T0}.name", "Required value")],
+    of_workload(
+        "a template without a name", workload({"schedulingPolicy": GANG}), f"{T0}.name: Required value"
     ),
-    Case(
-        "a template with an empty name",
-        "Workload",
-        BOTH,
-        workload(template("")),
-        [(f"{T0}.name", "Required value")],
-    ),
-    Case(
-        "a template with a dot",
-        "Workload",
-        BOTH,
-        workload(template("a.b")),
-        [(f"{T0}.name", "must not contain dots")],
-    ),
-    Case("a template that is no name", "Workload", BOTH, workload(template("A")), [(f"{T0}.name", LABEL)]),
-    Case(
+    of_workload("a template with an empty name", workload(template("")), f"{T0}.name: Required value"),
+    of_workload("a template with a dot", workload(template("a.b")), f"{T0}.name: must not contain dots"),
+    of_workload("a template that is no name", workload(template("A")), f"{T0}.name: {LABEL}"),
+    of_workload(
         "a template without a policy",
-        "Workload",
-        BOTH,
         workload(template(schedulingPolicy={})),
-        [(f"{T0}.schedulingPolicy", f"must specify one of: {POLICIES}")],
+        f"{T0}.schedulingPolicy: must specify one of: {POLICIES}",
     ),
-    Case(
+    of_workload(
         "a template above the limit",
-        "Workload",
-        (OLDER,),
         workload(template(priority=10**9 + 1)),
-        [(f"{T0}.priority", LIMIT)],
+        f"{T0}.priority: {LIMIT}",
+        versions=(OLDER,),
     ),
-    Case(
+    of_workload(
         "a template of no class",
-        "Workload",
-        BOTH,
         workload(template(priorityClassName="Gold")),
-        [(f"{T0}.priorityClassName", SUBDOMAIN)],
+        f"{T0}.priorityClassName: {SUBDOMAIN}",
     ),
-    Case(
+    of_workload(
         "v1alpha2 template of unknown mode",
-        "Workload",
-        (OLDER,),
         workload(template(disruptionMode="Sometimes")),
-        [(f"{T0}.disruptionMode", 'supported values: "Pod", "PodGroup"')],
+        f'{T0}.disruptionMode: supported values: "Pod", "PodGroup"',
+        versions=(OLDER,),
     ),
-    Case(
+    of_workload(
         "v1beta1 template of no mode",
-        "Workload",
-        (NEWER,),
         workload(template(disruptionMode={})),
-        [(f"{T0}.disruptionMode", f"must specify one of: {MODES}")],
+        f"{T0}.disruptionMode: must specify one of: {MODES}",
+        versions=(NEWER,),
     ),
-    Case(
-        "unlike priorities in v1alpha2", "Workload", (OLDER,), workload(template(priority=1), template("b"))
+    of_workload(
+        "unlike priorities in v1alpha2", workload(template(priority=1), template("b")), versions=(OLDER,)
     ),
-    Case(
-        "no class is like an empty one",
-        "Workload",
-        BOTH,
-        workload(template(priorityClassName=""), template("b")),
-    ),
-    Case(
+    of_workload("no class is like an empty one", workload(template(priorityClassName=""), template("b"))),
+    of_workload(
         "a controller that is no path",
-        "Workload",
-        BOTH,
         workload(template(), controllerRef={"kind": "a/b", "name": "..", "apiGroup": "X"}),
-        [
-            ("spec.controllerRef.apiGroup", SUBDOMAIN),
-            ("spec.controllerRef.kind", "may not contain '/'"),
-            ("spec.controllerRef.name", "may not be '..'"),
-        ],
+        f"spec.controllerRef.apiGroup: {SUBDOMAIN}",
+        "spec.controllerRef.kind: may not contain '/'",
+        "spec.controllerRef.name: may not be '..'",
     ),
-    Case(
+    of_workload(
         "a controller without a name",
-        "Workload",
-        BOTH,
         workload(template(), controllerRef={"kind": "", "name": ""}),
-        [("spec.controllerRef.kind", "Required value"), ("spec.controllerRef.name", "Required value")],
+        "spec.controllerRef.kind: Required value",
+        "spec.controllerRef.name: Required value",
     ),
 ]
 
@@ -393,8 +320,7 @@ WORKLOADS = [
 def _group_update(
     name: str, spec: dict[str, Any], after: dict[str, Any], field: str, **rest: Any
 ) -> list[Case]:
-    causes = [(f"spec.{field}", IMMUTABLE)]
-    return [Case(name, "PodGroup", BOTH, group(**spec), causes, after=group(**after), **rest)]
+    return [of_group(name, group(**spec), f"spec.{field}: {IMMUTABLE}", after=group(**after), **rest)]
 
 
 P = "spec.schedulingPolicy"
@@ -406,93 +332,85 @@ TEMPLATE_FIELDS: list[tuple[str, Any, bool]] = [
     ("resourceClaims", [CLAIM], False),
     ("preemptionPolicy", "Never", False),
 ]
-SWITCHED = [(f"{P}.basic", IMMUTABLE)]
+SWITCHED = [f"{P}.basic: {IMMUTABLE}"]
 UPDATES = [
-    Case("nothing changes", "PodGroup", BOTH, group(priority=0), after=group(priority=0)),
-    Case("an empty class is set", "PodGroup", BOTH, group(), after=group(priorityClassName="")),
+    of_group("nothing changes", group(priority=0), after=group(priority=0)),
+    of_group("an empty class is set", group(), after=group(priorityClassName="")),
     *_group_update("a class is set", {}, {"priorityClassName": "gold"}, "priorityClassName"),
     *_group_update("a priority is unset", {"priority": 0}, {"priority": None}, "priority"),
     *_group_update("a priority is changed", {"priority": 0}, {"priority": 1}, "priority"),
     *(
-        Case(
+        of_group(
             f"{version} reference is set",
-            "PodGroup",
-            (version,),
             group(),
-            [(f"spec.{next(iter(_ref(version)))}", IMMUTABLE)],
+            f"spec.{next(iter(_ref(version)))}: {IMMUTABLE}",
+            versions=(version,),
             after=group(**_ref(version)),
         )
         for version in BOTH
     ),
-    Case(
+    of_group(
         "v1alpha2 mode changes",
-        "PodGroup",
-        (OLDER,),
         group(disruptionMode="Pod"),
-        [("spec.disruptionMode", IMMUTABLE)],
+        f"spec.disruptionMode: {IMMUTABLE}",
+        versions=(OLDER,),
         after=group(disruptionMode="PodGroup"),
     ),
-    Case(
+    of_group(
         "v1alpha2 mode is left out",
-        "PodGroup",
-        (OLDER,),
         group(disruptionMode="PodGroup"),
-        [("spec.disruptionMode", IMMUTABLE)],
+        f"spec.disruptionMode: {IMMUTABLE}",
+        versions=(OLDER,),
         after=group(),
     ),
-    Case(
+    of_group(
         "v1beta1 mode changes",
-        "PodGroup",
-        (NEWER,),
         group(disruptionMode={"single": {}}),
-        [("spec.disruptionMode", IMMUTABLE)],
+        f"spec.disruptionMode: {IMMUTABLE}",
+        versions=(NEWER,),
         after=group(disruptionMode={"all": {}}),
     ),
-    Case(
+    of_group(
         "v1beta1 mode is left out",
-        "PodGroup",
-        (NEWER,),
         group(disruptionMode={"all": {}}),
-        [("spec.disruptionMode", IMMUTABLE)],
+        f"spec.disruptionMode: {IMMUTABLE}",
+        versions=(NEWER,),
         after=group(),
     ),
-    Case(
+    of_group(
         "v1alpha2 minCount",
-        "PodGroup",
-        (OLDER,),
         group(),
-        [(P, IMMUTABLE)],
+        f"{P}: {IMMUTABLE}",
+        versions=(OLDER,),
         after=group(schedulingPolicy={"gang": {"minCount": 3}}),
     ),
-    Case(
+    of_group(
         "v1beta1 minCount",
-        "PodGroup",
-        (NEWER,),
         group(),
+        versions=(NEWER,),
         after=group(schedulingPolicy={"gang": {"minCount": 3}}),
     ),
-    Case(
+    of_group(
         "v1alpha2 other policy",
-        "PodGroup",
-        (OLDER,),
         group(),
-        [(P, IMMUTABLE)],
+        f"{P}: {IMMUTABLE}",
+        versions=(OLDER,),
         after=group(schedulingPolicy=BASIC),
     ),
-    Case(
+    of_group(
         "v1beta1 gang to basic",
-        "PodGroup",
-        (NEWER,),
         group(),
-        [*SWITCHED, (f"{P}.gang", "field cannot be cleared once set")],
+        *SWITCHED,
+        f"{P}.gang: field cannot be cleared once set",
+        versions=(NEWER,),
         after=group(schedulingPolicy=BASIC),
     ),
-    Case(
+    of_group(
         "v1beta1 basic to gang",
-        "PodGroup",
-        (NEWER,),
         group(schedulingPolicy=BASIC),
-        [*SWITCHED, (f"{P}.gang", "field cannot be set once created")],
+        *SWITCHED,
+        f"{P}.gang: field cannot be set once created",
+        versions=(NEWER,),
         after=group(),
     ),
     *_group_update(
@@ -509,31 +427,27 @@ UPDATES = [
         "resourceClaims",
         compared=False,
     ),
-    Case("claims come empty", "PodGroup", BOTH, group(), after=group(resourceClaims=[]), compared=False),
-    Case(
+    of_group("claims come empty", group(), after=group(resourceClaims=[]), compared=False),
+    of_group(
         "v1beta1 preemption policy is set",
-        "PodGroup",
-        (NEWER,),
         group(),
-        [("spec.preemptionPolicy", IMMUTABLE)],
+        f"spec.preemptionPolicy: {IMMUTABLE}",
+        versions=(NEWER,),
         after=group(preemptionPolicy="Never"),
         compared=False,
     ),
-    Case(
+    of_workload(
         "a controller is set",
-        "Workload",
-        BOTH,
         workload(template()),
-        [("spec.controllerRef", IMMUTABLE)],
+        f"spec.controllerRef: {IMMUTABLE}",
         after=workload(template(), controllerRef={"kind": "Job", "name": "x"}),
     ),
     *(
-        Case(
+        of_workload(
             f"v1alpha2 {name}",
-            "Workload",
-            (OLDER,),
             workload(*before),
-            [("spec.podGroupTemplates", IMMUTABLE)],
+            f"spec.podGroupTemplates: {IMMUTABLE}",
+            versions=(OLDER,),
             after=workload(*after),
         )
         for name, before, after in [
@@ -544,64 +458,55 @@ UPDATES = [
             ("template's class", [template()], [template(priorityClassName="gold")]),
         ]
     ),
-    Case(
+    of_workload(
         "v1alpha2 template's class comes empty",
-        "Workload",
-        (OLDER,),
         workload(template()),
-        [("spec.podGroupTemplates", IMMUTABLE)],
+        f"spec.podGroupTemplates: {IMMUTABLE}",
+        versions=(OLDER,),
         after=workload(template(priorityClassName="")),
-        upstream=(),
+        upstream=[],
     ),
-    Case(
+    of_workload(
         "v1beta1 template added",
-        "Workload",
-        (NEWER,),
         workload(template()),
-        [("spec.podGroupTemplates", "item may not be added")],
+        "spec.podGroupTemplates: item may not be added",
+        versions=(NEWER,),
         after=workload(template(), template("b")),
-        upstream=[("spec.podGroupTemplates[1]", "item may not be added")],
+        upstream=["spec.podGroupTemplates[1]: item may not be added"],
     ),
-    Case(
+    of_workload(
         "v1beta1 template removed",
-        "Workload",
-        (NEWER,),
         workload(template(), template("b")),
-        [("spec.podGroupTemplates", "item may not be removed")],
+        "spec.podGroupTemplates: item may not be removed",
+        versions=(NEWER,),
         after=workload(template()),
     ),
-    Case(
+    of_workload(
         "v1beta1 templates change order",
-        "Workload",
-        (NEWER,),
         workload(template(), template("b")),
+        versions=(NEWER,),
         after=workload(template("b"), template()),
     ),
-    Case(
+    of_workload(
         "v1beta1 template's minCount",
-        "Workload",
-        (NEWER,),
         workload(template()),
+        versions=(NEWER,),
         after=workload(template(schedulingPolicy={"gang": {"minCount": 3}})),
     ),
-    Case(
+    of_workload(
         "v1beta1 template's policy",
-        "Workload",
-        (NEWER,),
         workload(template()),
-        [
-            (f"{T0}.schedulingPolicy.basic", IMMUTABLE),
-            (f"{T0}.schedulingPolicy.gang", "field cannot be cleared once set"),
-        ],
+        f"{T0}.schedulingPolicy.basic: {IMMUTABLE}",
+        f"{T0}.schedulingPolicy.gang: field cannot be cleared once set",
+        versions=(NEWER,),
         after=workload(template(schedulingPolicy=BASIC)),
     ),
     *(
-        Case(
+        of_workload(
             f"v1beta1 template's {field}",
-            "Workload",
-            (NEWER,),
             workload(template()),
-            [(f"{T0}.{field}", IMMUTABLE)],
+            f"{T0}.{field}: {IMMUTABLE}",
+            versions=(NEWER,),
             after=workload({**template(), field: value}),
             compared=compared,
         )
@@ -612,31 +517,25 @@ UPDATES = [
 # Go refuses a value of another type while decoding (400), a schema while validating (422).
 MIN_COUNT_TEXT = {"gang": {"minCount": "1"}}
 TYPES = [
-    Case(
+    of_group(
         "minCount as text",
-        "PodGroup",
-        BOTH,
         group(schedulingPolicy=MIN_COUNT_TEXT),
-        [("spec.schedulingPolicy.gang.minCount", "must be of type integer")],
+        "spec.schedulingPolicy.gang.minCount: must be of type integer",
         compared=False,
     ),
-    Case(
+    of_group(
         "v1beta1 mode as text",
-        "PodGroup",
-        (NEWER,),
         group(disruptionMode="Pod"),
-        [("spec.disruptionMode", "must be of type object")],
+        "spec.disruptionMode: must be of type object",
+        versions=(NEWER,),
         compared=False,
     ),
-    Case(
+    of_group(
         "v1alpha2 mode as a union",
-        "PodGroup",
-        (OLDER,),
         group(disruptionMode={"all": {}}),
-        [
-            ("spec.disruptionMode", "must be of type string"),
-            ("spec.disruptionMode", 'supported values: "Pod", "PodGroup"'),
-        ],
+        "spec.disruptionMode: must be of type string",
+        'spec.disruptionMode: supported values: "Pod", "PodGroup"',
+        versions=(OLDER,),
         compared=False,
     ),
 ]

@@ -4,6 +4,7 @@ The test servers do not serve the native kind, so tests/conformance/admission co
 webhook has the rules over a whole tree: the schema has types and limits there.
 """
 
+from functools import partial
 from typing import Any
 
 from tests.support.crds.cases import (
@@ -16,10 +17,9 @@ from tests.support.crds.cases import (
     RACK,
     SUBDOMAIN,
     SWITCHED,
-    Case,
-    Causes,
     P,
     group,
+    of_kind,
     template,
     workload,
 )
@@ -59,21 +59,10 @@ def tree(*roots: dict[str, Any], **spec: Any) -> dict[str, Any]:
     return {"compositePodGroupTemplates": list(roots)} | spec
 
 
-def _composite(
-    name: str, spec: dict[str, Any], causes: Causes = (), after: dict[str, Any] | None = None
-) -> Case:
-    return Case(name, "CompositePodGroup", (NEWER,), spec, causes, after, compared=False)
-
-
-def _group(name: str, spec: dict[str, Any], causes: Causes = (), after: dict[str, Any] | None = None) -> Case:
-    return Case(name, "PodGroup", (NEWER,), spec, causes, after, compared=False)
-
-
-def _workload(
-    name: str, spec: dict[str, Any], causes: Causes = (), after: dict[str, Any] | None = None
-) -> Case:
-    return Case(name, "Workload", (NEWER,), spec, causes, after, compared=False)
-
+_composite, _group, _workload = (
+    partial(of_kind, kind, versions=(NEWER,), compared=False)
+    for kind in ("CompositePodGroup", "PodGroup", "Workload")
+)
 
 DEEP = branch("a", branch("b", branch("c", branch("d"))))
 
@@ -84,58 +73,50 @@ COMPOSITES = [
         "a basic composite group", composite(schedulingPolicy={"basic": {}}, disruptionMode={"single": {}})
     ),
     _composite(
-        "no reference to a template",
-        {"schedulingPolicy": GROUPS_GANG},
-        [("spec.workloadRef", "Required value")],
+        "no reference to a template", {"schedulingPolicy": GROUPS_GANG}, "spec.workloadRef: Required value"
     ),
     _composite(
         "half a reference",
         composite(workloadRef={"workloadName": "llm"}),
-        [("spec.workloadRef.templateName", "Required value")],
+        "spec.workloadRef.templateName: Required value",
     ),
     _composite(
         "no policy of groups",
         composite(schedulingPolicy={}),
-        [("spec.schedulingPolicy", f"must specify one of: {POLICIES}")],
+        f"spec.schedulingPolicy: must specify one of: {POLICIES}",
     ),
     _composite(
         "two policies of groups",
         composite(schedulingPolicy={"basic": {}} | GROUPS_GANG),
-        [("spec.schedulingPolicy", f"must specify exactly one of: {POLICIES}")],
+        f"spec.schedulingPolicy: must specify exactly one of: {POLICIES}",
     ),
     _composite(
         "minGroupCount 0 is absent",
         composite(schedulingPolicy={"gang": {"minGroupCount": 0}}),
-        [("spec.schedulingPolicy.gang.minGroupCount", "Required value")],
+        "spec.schedulingPolicy.gang.minGroupCount: Required value",
     ),
     _composite(
         "minGroupCount negative",
         composite(schedulingPolicy={"gang": {"minGroupCount": -1}}),
-        [("spec.schedulingPolicy.gang.minGroupCount", POSITIVE)],
+        f"spec.schedulingPolicy.gang.minGroupCount: {POSITIVE}",
     ),
     _composite(
         "fields out of range",
-        composite(
-            parentCompositePodGroupName="Bad_Name",
-            disruptionMode={},
-            priority=2_000_000_000,
-        ),
-        [
-            ("spec.parentCompositePodGroupName", SUBDOMAIN),
-            ("spec.disruptionMode", f"must specify one of: {MODES}"),
-        ],
+        composite(parentCompositePodGroupName="Bad_Name", disruptionMode={}, priority=2_000_000_000),
+        f"spec.parentCompositePodGroupName: {SUBDOMAIN}",
+        f"spec.disruptionMode: must specify one of: {MODES}",
     ),
     _composite(
         "two topology keys of a composite group",
         composite(schedulingConstraints={"topology": [{"key": "a"}, {"key": "b"}]}),
-        [("spec.schedulingConstraints.topology", "must have at most 1 item")],
+        "spec.schedulingConstraints.topology: must have at most 1 item",
     ),
     *(
         _composite(
             f"{field} of a composite group is fixed",
             composite(**FULL),
-            [(f"spec.{field}", IMMUTABLE)],
-            composite(**FULL | {field: value}),
+            f"spec.{field}: {IMMUTABLE}",
+            after=composite(**FULL | {field: value}),
         )
         for field, value in CHANGES.items()
     ),
@@ -145,58 +126,55 @@ COMPOSITES = [
     _composite(
         "a gang of groups becomes basic",
         composite(),
-        [*SWITCHED, (f"{P}.gang", "field cannot be cleared once set")],
-        composite(schedulingPolicy=BASIC),
+        *SWITCHED,
+        f"{P}.gang: field cannot be cleared once set",
+        after=composite(schedulingPolicy=BASIC),
     ),
     _group("a group with a parent", group(parentCompositePodGroupName="all", workloadRef=REF)),
     _group(
         "a parent without a template",
         group(parentCompositePodGroupName="all"),
-        [("spec.workloadRef", "must be set when parentCompositePodGroupName is set")],
+        "spec.workloadRef: must be set when parentCompositePodGroupName is set",
     ),
     _group(
         "a parent is fixed",
         group(parentCompositePodGroupName="all", workloadRef=REF),
-        [("spec.parentCompositePodGroupName", IMMUTABLE)],
-        group(workloadRef=REF),
+        f"spec.parentCompositePodGroupName: {IMMUTABLE}",
+        after=group(workloadRef=REF),
     ),
     _workload("a tree", tree(branch(schedulingConstraints=RACK, disruptionMode={"all": {}}))),
     _workload("a tree of four levels", tree(branch("a", branch("b", branch("c"))))),
     _workload(
         "a tree of five levels",
         tree(DEEP),
-        [
-            (
-                f"{C0}.compositePodGroupTemplates[0].compositePodGroupTemplates[0].compositePodGroupTemplates",
-                "maximum template hierarchy depth is 4",
-            )
-        ],
+        f"{C0}.compositePodGroupTemplates[0].compositePodGroupTemplates[0]"
+        ".compositePodGroupTemplates: maximum template hierarchy depth is 4",
     ),
     _workload(
         "both lists of templates",
         tree(branch(), podGroupTemplates=[template()]),
-        [("spec", "must specify exactly one of: `podGroupTemplates`, `compositePodGroupTemplates`")],
+        "spec: must specify exactly one of: `podGroupTemplates`, `compositePodGroupTemplates`",
     ),
     _workload(
         "nine trees",
         tree(*(branch(f"t{index}") for index in range(9))),
-        [("spec.compositePodGroupTemplates", "must have at most 8 items")],
+        "spec.compositePodGroupTemplates: must have at most 8 items",
     ),
     _workload(
         "a name twice in a list",
         tree(branch(), branch()),
-        [("spec.compositePodGroupTemplates[1]", 'Duplicate value: {"name":"root"')],
+        'spec.compositePodGroupTemplates[1]: Duplicate value: {"name":"root"',
     ),
     _workload(
         "an update of a count in a tree",
         tree(branch()),
-        (),
-        tree(branch(schedulingPolicy={"gang": {"minGroupCount": 3}})),
+        *(),
+        after=tree(branch(schedulingPolicy={"gang": {"minGroupCount": 3}})),
     ),
     _workload(
         "templates that replace a tree",
         tree(branch()),
-        [("spec.podGroupTemplates", "item may not be added")],
-        workload(template()) | {"compositePodGroupTemplates": None},
+        "spec.podGroupTemplates: item may not be added",
+        after=workload(template()) | {"compositePodGroupTemplates": None},
     ),
 ]
