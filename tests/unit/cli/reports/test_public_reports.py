@@ -1,4 +1,4 @@
-"""Situations of public reports, rebuilt as small files, and what the answer must be; reports.yaml has them."""
+"""Situations of public reports, rebuilt as small files, and the right answers; reports.yaml has them."""
 
 import re
 from collections.abc import Sequence
