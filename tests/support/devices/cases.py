@@ -4,11 +4,12 @@ The claims ask for few devices of few, because a search without a solution visit
 """
 
 import random
+from collections.abc import Sequence
 
 from tests.support.devices import offers
 from tests.support.devices.offers import GPU, NIC, NODES, ZONES, Object, chance
 
-_SELECTORS = (
+SELECTORS = (
     f'device.driver == "{GPU}"',
     f'"model" in device.attributes["{GPU}"] && device.attributes["{GPU}"].model == "a"',
     f'device.attributes["{GPU}"].?numa.orValue(0) == 1',
@@ -41,22 +42,26 @@ _DEVICES = 6
 
 def random_case(seed: int, number: int) -> Object:
     """Return the question of this number of a seed, in the form of a recording, without an answer."""
-    rng = random.Random(f"{seed}-{number}")
+    question = random_question(random.Random(f"{seed}-{number}"))
+    return {"name": f"random-{seed}-{number:04}", **question}
+
+
+def random_question(rng: random.Random, selectors: Sequence[str] = SELECTORS) -> Object:
+    """Return a node's question; most of its selectors are of these, and the first is that of class gpu."""
     slices = offers.slices(rng)
     labels = {"zone": ZONES[NODES[0]], **({"rack": "r"} if chance(rng, 0.5) else {})}
     return {
-        "name": f"random-{seed}-{number:04}",
         "node": {"metadata": {"name": NODES[0], "labels": labels}},
         "slices": slices,
-        "classes": _classes(rng),
-        "claims": _claims(rng),
+        "classes": _classes(rng, selectors),
+        "claims": _claims(rng, selectors),
         "allocated": _allocated(rng, slices),
     }
 
 
-def _classes(rng: random.Random) -> list[Object]:
+def _classes(rng: random.Random, known: Sequence[str]) -> list[Object]:
     found: list[Object] = []
-    for name, selectors in (("any", []), ("gpu", [_SELECTORS[0]]), ("good", [rng.choice(_SELECTORS[1:])])):
+    for name, selectors in (("any", []), ("gpu", [known[0]]), ("good", [rng.choice(known[1:])])):
         if chance(rng, 0.003):
             continue
         spec: Object = {"selectors": _cel(selectors)} if selectors else {}
@@ -68,7 +73,7 @@ def _classes(rng: random.Random) -> list[Object]:
     return found
 
 
-def _claims(rng: random.Random) -> list[Object]:
+def _claims(rng: random.Random, selectors: Sequence[str]) -> list[Object]:
     """Return up to three claims for up to _DEVICES devices."""
     left = _DEVICES
     found = []
@@ -79,7 +84,7 @@ def _claims(rng: random.Random) -> list[Object]:
             if not count:
                 break
             left -= count
-            requests.append(_request(rng, f"r{place}", count))
+            requests.append(_request(rng, f"r{place}", count, selectors))
         devices: Object = {"requests": requests}
         names = _names(requests)
         if names and chance(rng, 0.3):
@@ -91,27 +96,27 @@ def _claims(rng: random.Random) -> list[Object]:
     return found
 
 
-def _request(rng: random.Random, name: str, count: int) -> Object:
+def _request(rng: random.Random, name: str, count: int, selectors: Sequence[str]) -> Object:
     if not chance(rng, 0.25):
-        exactly = _requirement(rng, count)
+        exactly = _requirement(rng, count, selectors)
         if chance(rng, 0.1):
             exactly["adminAccess"] = True
         return {"name": name, "exactly": exactly}
     alternatives = [
-        {"name": f"s{place}", **_requirement(rng, rng.randint(1, count))}
+        {"name": f"s{place}", **_requirement(rng, rng.randint(1, count), selectors)}
         for place in range(rng.randint(1, 3))
     ]
     return {"name": name, "firstAvailable": alternatives}
 
 
-def _requirement(rng: random.Random, count: int) -> Object:
+def _requirement(rng: random.Random, count: int, known: Sequence[str]) -> Object:
     name = rng.choices(("any", "gpu", "good", "absent"), (120, 60, 30, 1))[0]
     found: Object = {"deviceClassName": name, "allocationMode": "ExactCount", "count": count}
     if chance(rng, 0.08):
         found = {"deviceClassName": name, "allocationMode": "All"}
     elif chance(rng, 0.006):
         found["count"] = 33
-    selectors = rng.sample(_SELECTORS, rng.choices((0, 1, 2), (7, 3, 1))[0])
+    selectors = rng.sample(known, rng.choices((0, 1, 2), (7, 3, 1))[0])
     if chance(rng, 0.03):
         selectors.append(rng.choice(_WRONG))
     if selectors:

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.allocation.asking import records
-from tests.support.allocation.clusters import NODES, cluster, countable
+from tests.support.allocation.clusters import cluster, countable
 from tests.support.audit.builders import NS, findings, node, stored
 from tests.support.audit.builders import cluster as manifests
 from tests.support.devices.modelled import model, modelled
+from tests.support.devices.offers import NODES, ZONES
 from tests.support.devices.scene import claim, device_class
 
 from kubecel import CompiledSelector, UnansweredSelectorError, compile_selector, evaluate_devices, process
@@ -29,7 +30,7 @@ from podium.planner.plugins.devices.usage import DeviceUsage
 
 RULES = ("claim-unsatisfiable", "device-class-missing", "device-selector-unmatched")
 DEVICE_KINDS = (Kind.RESOURCE_CLAIM, Kind.DEVICE_CLASS, Kind.RESOURCE_SLICE)
-LABELS = {NODES[0]: {"zone": "z1"}, NODES[1]: {"zone": "z2"}}
+LABELS = {name: {"zone": zone} for name, zone in ZONES.items()}
 CASES = st.integers(0, 2**32).map(lambda seed: (cluster if seed % 2 else countable)(Random(seed)))
 MINORS = st.sampled_from([36, 37])
 
