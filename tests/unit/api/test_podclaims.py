@@ -1,6 +1,6 @@
 """The claims of a pod, their users, and the texts of kube-scheduler for claims that cannot be used."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -121,93 +121,65 @@ def test_a_claim_is_the_groups_if_the_entries_are_equal(
     assert msgspec.structs.astuple(found.consumer) == wanted
 
 
+_ABSENT = "could not find ResourceClaim"
 _NOT_CREATED = f"ResourceClaim {NS}/p-gpus-x was not created for Pod {NS}/p"
+_NOT_ITS_POD = f"{_NOT_CREATED} (Pod is not owner)"
+_NEITHER = f"{_NOT_CREATED} (neither Pod nor PodGroup g is the owner)"
+_GOING: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 
 
-@pytest.mark.parametrize(
-    ("entry", "of", "stored", "refused"),
-    [
-        pytest.param(NAMED, None, claim("shared"), "", id="a name, no owner"),
-        pytest.param(NAMED, None, claim("shared", BY_GROUP), "", id="a name, any owner"),
-        pytest.param(NAMED, None, None, f'could not find ResourceClaim "{NS}/shared"', id="a name, no claim"),
-        pytest.param(TEMPLATED, None, claim(owner=BY_POD), "", id="created for the pod"),
-        pytest.param(
-            TEMPLATED, None, None, f'could not find ResourceClaim "{NS}/p-gpus-x"', id="created and gone"
-        ),
-        pytest.param(
-            NAMED,
-            None,
-            claim("shared", deletionTimestamp="2026-01-01T00:00:00Z"),
-            'resourceclaim "shared" is being deleted',
-            id="a claim that is deleted",
-        ),
-        pytest.param(
-            TEMPLATED,
-            None,
-            claim(deletionTimestamp="2026-01-01T00:00:00Z"),
-            'resourceclaim "p-gpus-x" is being deleted',
-            id="deletion comes before the owner",
-        ),
-        pytest.param(TEMPLATED, None, claim(), f"{_NOT_CREATED} (Pod is not owner)", id="no owner"),
-        pytest.param(
-            TEMPLATED,
-            None,
-            claim(owner=BY_POD | {"uid": "older"}),
-            f"{_NOT_CREATED} (Pod is not owner)",
-            id="a pod of the same name before",
-        ),
-        pytest.param(
-            TEMPLATED,
-            None,
-            claim(owner=BY_POD | {"controller": False}),
-            f"{_NOT_CREATED} (Pod is not owner)",
-            id="an owner that is not the controller",
-        ),
-        pytest.param(
-            TEMPLATED,
-            of_group(),
-            claim(owner=BY_GROUP),
-            f"{_NOT_CREATED} (Pod is not owner)",
-            id="a group without claims",
-        ),
-        pytest.param(TEMPLATED, of_group(TEMPLATED), claim(owner=BY_POD), "", id="in a group, the pod's"),
-        pytest.param(TEMPLATED, of_group(TEMPLATED), claim(owner=BY_GROUP), "", id="the group's"),
-        pytest.param(
-            TEMPLATED,
-            of_group(TEMPLATED),
-            claim(owner=BY_GROUP | {"apiVersion": "scheduling.k8s.io/v1"}),
-            "",
-            id="the group's, of another version",
-        ),
-        *(
-            pytest.param(
-                TEMPLATED,
-                of_group(TEMPLATED),
-                claim(owner=BY_GROUP | other),
-                f"{_NOT_CREATED} (neither Pod nor PodGroup g is the owner)",
-                id=f"not the group's: {next(iter(other))}",
-            )
-            for other in (
-                {"name": "h"},
-                {"kind": "Workload"},
-                {"apiVersion": "scheduling.podium.dev/v1beta1"},
-            )
-        ),
-        pytest.param(
-            TEMPLATED,
-            of_group(TEMPLATED, native=False),
-            claim(owner=BY_GROUP),
-            f"{_NOT_CREATED} (Pod is not owner)",
-            id="a Podium group owns no claims",
-        ),
-    ],
-)
-def test_a_claim_that_cannot_be_used_is_named(
-    entry: dict[str, Any], of: PodGroup | None, stored: ResourceClaim | None, refused: str
-) -> None:
+class Use(NamedTuple):
+    """An entry of a pod with the claim that is stored for it, and the error; `of` is the pod's group."""
+
+    entry: dict[str, Any]
+    stored: ResourceClaim | None
+    refused: str = ""
+    of: PodGroup | None = None
+
+
+IN_GROUP = of_group(TEMPLATED)
+USES = {
+    "a name, no owner": Use(NAMED, claim("shared")),
+    "a name, any owner": Use(NAMED, claim("shared", BY_GROUP)),
+    "a name, no claim": Use(NAMED, None, f'{_ABSENT} "{NS}/shared"'),
+    "created for the pod": Use(TEMPLATED, claim(owner=BY_POD)),
+    "created and gone": Use(TEMPLATED, None, f'{_ABSENT} "{NS}/p-gpus-x"'),
+    "a claim that is deleted": Use(
+        NAMED, claim("shared", **_GOING), 'resourceclaim "shared" is being deleted'
+    ),
+    "deletion comes before the owner": Use(
+        TEMPLATED, claim(**_GOING), 'resourceclaim "p-gpus-x" is being deleted'
+    ),
+    "no owner": Use(TEMPLATED, claim(), _NOT_ITS_POD),
+    "a pod of the same name before": Use(TEMPLATED, claim(owner=BY_POD | {"uid": "older"}), _NOT_ITS_POD),
+    "an owner that is not the controller": Use(
+        TEMPLATED, claim(owner=BY_POD | {"controller": False}), _NOT_ITS_POD
+    ),
+    "a group without claims": Use(TEMPLATED, claim(owner=BY_GROUP), _NOT_ITS_POD, of_group()),
+    "in a group, the pod's": Use(TEMPLATED, claim(owner=BY_POD), of=IN_GROUP),
+    "the group's": Use(TEMPLATED, claim(owner=BY_GROUP), of=IN_GROUP),
+    "the group's, of another version": Use(
+        TEMPLATED, claim(owner=BY_GROUP | {"apiVersion": "scheduling.k8s.io/v1"}), of=IN_GROUP
+    ),
+    **{
+        f"not the group's: {field}": Use(
+            TEMPLATED, claim(owner=BY_GROUP | {field: other}), _NEITHER, IN_GROUP
+        )
+        for field, other in (
+            *(("name", "h"), ("kind", "Workload"), ("apiVersion", "scheduling.podium.dev/v1beta1")),
+        )
+    },
+    "a Podium group owns no claims": Use(
+        TEMPLATED, claim(owner=BY_GROUP), _NOT_ITS_POD, of_group(TEMPLATED, native=False)
+    ),
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=list(USES))
+def test_a_claim_that_cannot_be_used_is_named(use: Use) -> None:
     """Source: foreachPodResourceClaim, IsForPod."""
-    claims = {(NS, stored.metadata.name or ""): stored} if stored is not None else {}
-    assert first_refusal(pod(entry, created=[CREATED]), of, claims) == refused
+    claims = {(NS, use.stored.metadata.name or ""): use.stored} if use.stored is not None else {}
+    assert first_refusal(pod(use.entry, created=[CREATED]), use.of, claims) == use.refused
 
 
 _SECOND = {"name": "net", "resourceClaimName": "net"}
