@@ -1,13 +1,15 @@
 """The descheduler beside Podium: it knows no groups, so its configuration must leave gangs alone."""
 
+import contextlib
+import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 from tests.e2e.conftest import Measured
 from tests.support.e2e.cluster import Nodes
-from tests.support.e2e.descheduler import deschedule, maintained
 from tests.support.e2e.gangs import HIGH, LOW, GangSpace
 from tests.support.e2e.lives import count_running, deleted, first_bound, lives
 from tests.support.e2e.work import PodWatch, Work, workload
@@ -16,6 +18,54 @@ from tests.support.waiting import until
 from tools.neighbours.images import DESCHEDULER
 
 from podium.api.groups import GROUP_LABEL
+
+MAINTENANCE = "example.com/maintenance"
+_PLUGIN = "RemovePodsViolatingNodeTaints"
+_JOBS = "/apis/batch/v1/namespaces/kube-system/jobs"
+
+
+@contextlib.contextmanager
+def maintained(nodes: Nodes, node: str) -> Iterator[None]:
+    """Taint a node while the block runs; of its own, no running pod ends."""
+    nodes.server.kubectl("taint", "node", node, f"{MAINTENANCE}=yes:NoSchedule")
+    try:
+        yield
+    finally:
+        nodes.server.kubectl("taint", "node", node, f"{MAINTENANCE}-")
+
+
+def deschedule(nodes: Nodes, namespaces: list[str], evictor: dict[str, Any]) -> None:
+    """Run one pass over these namespaces with the arguments of the DefaultEvictor, and wait for its end."""
+    documents = DESCHEDULER.manifests(nodes.server.program("kubectl"))
+    (job,) = (each for each in documents if each["kind"] == "Job")
+    (policy,) = (each for each in documents if each["kind"] == "ConfigMap")
+    policy["data"] = {"policy.yaml": json.dumps(_policy(namespaces, evictor))}
+    kubectl = nodes.server.kubectl
+    everything = {"apiVersion": "v1", "kind": "List", "items": documents}
+    kubectl("apply", "--server-side", "-f", "-", stdin=everything)
+    path = f"{_JOBS}/{job['metadata']['name']}"
+    try:
+        until(partial(_has_ended, nodes, path), "the descheduler ends")
+    finally:
+        kubectl("-n", "kube-system", "delete", "job", job["metadata"]["name"])
+
+
+def _policy(namespaces: list[str], evictor: dict[str, Any]) -> dict[str, Any]:
+    arguments = {"includedTaints": [MAINTENANCE], "namespaces": {"include": namespaces}}
+    profile = {
+        "name": "maintenance",
+        "pluginConfig": [{"name": "DefaultEvictor", "args": evictor}, {"name": _PLUGIN, "args": arguments}],
+        "plugins": {"deschedule": {"enabled": [_PLUGIN]}},
+    }
+    return {"apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy", "profiles": [profile]}
+
+
+def _has_ended(nodes: Nodes, path: str) -> bool:
+    code, found = nodes.server.request("GET", path)
+    assert code == 200, found
+    assert not found["status"].get("failed"), found["status"]
+    return bool(found["status"].get("succeeded"))
+
 
 pytestmark = pytest.mark.e2e
 
@@ -81,10 +131,7 @@ def _by_budget(space: GangSpace) -> dict[str, Any]:
 
 @pytest.mark.parametrize("protection", [_by_label, _by_priority, _by_budget])
 def test_a_gang_can_be_kept_from_the_descheduler(
-    protection: Callable[[GangSpace], dict[str, Any]],
-    descheduled: Nodes,
-    space: GangSpace,
-    watch: PodWatch,
+    protection: Callable[[GangSpace], dict[str, Any]], descheduled: Nodes, space: GangSpace, watch: PodWatch
 ) -> None:
     """The same pass evicts a pod without a group and with a lower priority."""
     space.jobset("train", HIGH, _LONG, workers=3)

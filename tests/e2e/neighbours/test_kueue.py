@@ -1,15 +1,57 @@
 """Kueue in front and Podium behind: Kueue admits by quota, Podium places and preempts what was admitted."""
 
+from typing import Any
+
 import pytest
 from tests.support.e2e import neighbours
 from tests.support.e2e.cluster import Nodes
-from tests.support.e2e.gangs import HIGH, LOW, GangSpace
+from tests.support.e2e.gangs import DEVICE, DEVICES, HIGH, LOW, GangSpace, create, plural
 from tests.support.e2e.lives import count_running, first_bound, last_ended, lives, preempted
-from tests.support.e2e.queues import QUEUED, conditions, create_cluster_queue, create_local_queue
 from tests.support.e2e.work import PodWatch, Work
 from tests.support.install.scene import NAMESPACE, podium
 from tests.support.waiting import until
 from tools.neighbours.images import KUEUE
+
+_KUEUE = "kueue.x-k8s.io/v1beta2"
+_NAME = "gangs"
+# A workload with this label is admitted by the queue.
+QUEUED = {"kueue.x-k8s.io/queue-name": _NAME}
+
+
+def create_cluster_queue(nodes: Nodes, machines: int) -> None:
+    """Create a queue whose quota is the devices of some nodes; workloads of lower priority give way."""
+    quotas = {"cpu": "10", DEVICE: str(machines * DEVICES)}
+    resources = [{"name": name, "nominalQuota": amount} for name, amount in quotas.items()]
+    group = {"coveredResources": list(quotas), "flavors": [{"name": _NAME, "resources": resources}]}
+    spec = {
+        "namespaceSelector": {},
+        "resourceGroups": [group],
+        "preemption": {"withinClusterQueue": "LowerPriority"},
+    }
+    for kind, values in (("ResourceFlavor", {}), ("ClusterQueue", spec)):
+        body = {"apiVersion": _KUEUE, "kind": kind, "metadata": {"name": _NAME}, "spec": values}
+        create(nodes.server, f"/apis/{_KUEUE}/{plural(kind)}", body)
+
+
+def create_local_queue(space: GangSpace) -> None:
+    """Create the queue of a namespace."""
+    space.make(_KUEUE, "LocalQueue", _NAME, {"clusterQueue": _NAME})
+
+
+def conditions(space: GangSpace, owner: str) -> dict[str, str]:
+    """Return the conditions of a JobSet's Workload, by type; empty if there is none."""
+    path = f"/apis/{_KUEUE}/namespaces/{space.name}/workloads"
+    code, found = space.server.request("GET", path)
+    assert code == 200, found
+    owned = [each for each in found["items"] if _owner(each) == owner]
+    listed = [condition for each in owned for condition in each.get("status", {}).get("conditions", ())]
+    return {each["type"]: each["status"] for each in listed}
+
+
+def _owner(workload: dict[str, Any]) -> str:
+    (reference,) = workload["metadata"]["ownerReferences"]
+    return str(reference["name"])
+
 
 pytestmark = pytest.mark.e2e
 

@@ -8,15 +8,61 @@ from typing import Any, NamedTuple
 
 import pytest
 from tests.support.autogroups import ASKING
-from tests.support.e2e import outages, prometheus
+from tests.support.e2e import prometheus
 from tests.support.e2e.cluster import PROCESSES, REPLICAS, Nodes, wait_ready
 from tests.support.e2e.gangs import DEVICE, DEVICES, HIGH, LOW, GangSpace
 from tests.support.e2e.prometheus import RULES, Prometheus
 from tests.support.e2e.work import Work, create_classes
-from tests.support.install.scene import NAMESPACE
+from tests.support.install.scene import NAMESPACE, patch, stored
+from tests.support.servers import Server
 from tests.support.waiting import until
 
 from podium.api.groups import PODIUM_GROUP
+
+_RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+def cluster_role(process: str) -> str:
+    """Return the path of a process's ClusterRole."""
+    return f"{_RBAC}/clusterroles/podium-{process}"
+
+
+def role(process: str) -> str:
+    """Return the path of a process's Role in Podium's namespace."""
+    return f"{_RBAC}/namespaces/{NAMESPACE}/roles/podium-{process}"
+
+
+@contextlib.contextmanager
+def stopped(server: Server, process: str) -> Iterator[None]:
+    """Run no replica of a process while the block runs."""
+    path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/podium-{process}"
+    replicas = stored(server, path)["spec"]["replicas"]
+    patch(server, path, {"spec": {"replicas": 0}})
+    try:
+        yield
+    finally:
+        patch(server, path, {"spec": {"replicas": replicas}})
+
+
+@contextlib.contextmanager
+def without_right(server: Server, path: str, resource: str, verb: str) -> Iterator[None]:
+    """Take a verb on a resource from a Role or ClusterRole while the block runs."""
+    rules = stored(server, path)["rules"]
+    rest = [
+        {
+            **rule,
+            "verbs": [each for each in rule["verbs"] if resource not in rule["resources"] or each != verb],
+        }
+        for rule in rules
+    ]
+    assert rest != rules, f"{path} has no {verb} of {resource}"
+    # A rule without verbs is not valid.
+    patch(server, path, {"rules": [rule for rule in rest if rule["verbs"]]})
+    try:
+        yield
+    finally:
+        patch(server, path, {"rules": rules})
+
 
 pytestmark = pytest.mark.e2e
 
@@ -41,16 +87,16 @@ class Outage(NamedTuple):
 
 
 def _no_scheduler(nodes: Nodes, space: GangSpace) -> AbstractContextManager[None]:
-    return outages.stopped(nodes.server, "scheduler")
+    return stopped(nodes.server, "scheduler")
 
 
 def _no_lease(nodes: Nodes, space: GangSpace) -> AbstractContextManager[None]:
-    return outages.without_right(nodes.server, outages.role("controller"), "leases", "update")
+    return without_right(nodes.server, role("controller"), "leases", "update")
 
 
 @contextlib.contextmanager
 def _refused_bindings(nodes: Nodes, space: GangSpace) -> Iterator[None]:
-    with outages.without_right(nodes.server, outages.cluster_role("scheduler"), "pods/binding", "create"):
+    with without_right(nodes.server, cluster_role("scheduler"), "pods/binding", "create"):
         space.pod("waits", Work(), {"cpu": "1m"})
         yield
 
@@ -60,7 +106,7 @@ def _refused_evictions(nodes: Nodes, space: GangSpace) -> Iterator[None]:
     devices = {DEVICE: str(DEVICES)}
     space.pod("stays", Work(), devices, priorityClassName=LOW)
     until(lambda: [pod["status"].get("phase") for pod in space.listed()] == ["Running"], "the pod runs")
-    with outages.without_right(nodes.server, outages.cluster_role("scheduler"), "pods", "delete"):
+    with without_right(nodes.server, cluster_role("scheduler"), "pods", "delete"):
         space.pod("waits", Work(), devices, priorityClassName=HIGH)
         yield
 
@@ -164,8 +210,8 @@ def test_an_absent_webhook_raises_two_alerts(
 
     server = neighbourhood.server
     # Without this right it cannot know that it is turned off, so its registration stays.
-    blind = outages.without_right(server, outages.role("webhook"), "deployments", "get")
-    with blind, outages.stopped(server, "webhook"):
+    blind = without_right(server, role("webhook"), "deployments", "get")
+    with blind, stopped(server, "webhook"):
         until(lambda: bool(watching.firing("PodiumWebhookAbsent")), "the absence is noticed")
         _check(watching, "PodiumWebhookAbsent", {})
         until(are_noticed, "the failed calls are noticed")
