@@ -100,25 +100,6 @@ CLASS_WITHOUT_VALUE = OwnRule(
     RuleLevel.OFF,
     (),
 )
-SAVE_DECLARATION_WRONG = Rule(
-    id="save-declaration",
-    severity=Severity.ERROR,
-    title="A wrong annotation about saving work",
-    why="It is not read. An eviction then counts as the loss of all work since the start, and other "
-    "workloads are evicted.",
-    source="Podium",
-    needs=frozenset({Kind.POD}),
-)
-SAVE_DECLARATION = OwnRule(
-    RuleRemedy(SAVE_DECLARATION_WRONG, "Write the value as docs/saving.md says, or remove the annotation."),
-    RuleLevel.DENY,
-    RuleLevel.DENY,
-    tuple(
-        WriteTarget(kind, operation, AdmissionPhase.VALIDATE)
-        for kind in ("Pod", "PodGroup")
-        for operation in (Operation.CREATE, Operation.UPDATE)
-    ),
-)
 RULES = tuple(
     own.cause.rule
     for own in (
@@ -127,7 +108,6 @@ RULES = tuple(
         LABEL_FIXED,
         NAME_LENGTH,
         CLASS_WITHOUT_VALUE,
-        SAVE_DECLARATION,
         gang.WITHOUT_OWNER,
     )
 )
@@ -195,6 +175,15 @@ MEMBERSHIP_CONFLICT = Rule(
     source="Podium: membership",
     needs=frozenset({Kind.POD}),
 )
+SAVE_DECLARATION_WRONG = Rule(
+    id="save-declaration",
+    severity=Severity.ERROR,
+    title="A wrong annotation about saving work",
+    why="It is not read. An eviction then counts as the loss of all work since the start, and other "
+    "workloads are evicted.",
+    source="Podium",
+    needs=frozenset({Kind.POD}),
+)
 BASIC_MODE = OwnRule(
     RuleRemedy(BASIC_WITH_GROUP_DISRUPTION, "Use a gang policy, or disruption mode Pod ({single: {}})."),
     RuleLevel.WARN,
@@ -241,6 +230,16 @@ TWO_GROUPS = OwnRule(
     RuleLevel.WARN,
     RuleLevel.WARN,
     (_MEMBER_CREATED,),
+)
+SAVE_DECLARATION = OwnRule(
+    RuleRemedy(SAVE_DECLARATION_WRONG, "Write the value as docs/saving.md says, or remove the annotation."),
+    RuleLevel.DENY,
+    RuleLevel.DENY,
+    tuple(
+        WriteTarget(kind, operation, AdmissionPhase.VALIDATE)
+        for kind in ("Pod", "PodGroup")
+        for operation in (Operation.CREATE, Operation.UPDATE)
+    ),
 )
 CLASS_TOLERATION = OwnRule(
     RuleRemedy(TOLERATION_UNREADABLE, "Use an integer."),
