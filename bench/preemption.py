@@ -27,6 +27,7 @@ from podium.cluster.state import ClusterState
 from podium.errors import PodiumError
 from podium.planner.engine import Engine
 from podium.planner.placement import Placer
+from podium.planner.plugins import PLUGINS
 from podium.planner.preemption.outcome import Outcome
 from podium.planner.series import plan_series
 from podium.planner.snapshot import Snapshot
@@ -71,7 +72,7 @@ def measure() -> Section:
 
 def place(nodes: int, pods: int, numbered: int = 0) -> dict[str, Any]:
     """Place pods of all shapes on empty nodes, in turns and shape by shape."""
-    snapshot = Snapshot()
+    snapshot = Snapshot(plugins=PLUGINS)
     state = ClusterState(native_served=True)
     for index in range(nodes):
         snapshot.apply(None, scene.node(index, 10))

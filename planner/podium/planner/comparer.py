@@ -20,9 +20,9 @@ from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.cluster.reader import Name
 from podium.planner.arrays import ABSENT_VALUE, MOST, SCORED
 from podium.planner.engine import Engine
-from podium.planner.features import declared
 from podium.planner.overlay import PENDING, UNKNOWN_NODE
 from podium.planner.progress import start_of
+from podium.planner.snapshot import declared_features
 
 # Pods that are compared beside each node. Computing one pod's shape takes up to 0.1 ms, so a step of five
 # nodes stays below 10 ms. A cluster of 5,000 nodes and 100,000 pods takes 2,000 such steps.
@@ -125,7 +125,7 @@ def _of_columns(engine: Engine, node: SchedulableNode, row: int) -> Iterator[str
         yield from _differ(f"label {key}", columns.column(key).item(row), value_id)
     taints = tuple((node.spec.taints if node.spec else None) or ())
     yield from _differ("taints", columns.taints.rows.item(row), columns.taints.ids.of.get(taints))
-    features = columns.features.ids.of.get(declared(node))
+    features = columns.features.ids.of.get(declared_features(node))
     yield from _differ("features", columns.features.rows.item(row), features)
 
 
@@ -145,7 +145,7 @@ def _of_pods(engine: Engine, row: int) -> Iterator[str]:
     for name, at in positions.items():
         total = sum(snapshot.requests[at][here].tolist())
         yield from _differ(f"used {name}", snapshot.used[at].item(row), min(total, MOST))
-    for counters in engine.placer.counters:
+    for counters in engine.placer.chain.counters:
         if counters.differ_on(row, here):
             yield "counters"
     if not all(engine.nominations.is_current(pod_row) for pod_row in engine.nominations.on(row)):

@@ -12,18 +12,24 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from enum import IntEnum
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from podium.api.core import Pod
+from podium.api.core import Namespace, Pod
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import ClusterReader, Name
 from podium.cluster.state import Readable
 from podium.planner.arrays import Bools, Int64s, Rows
 from podium.planner.deadline import NEVER, Deadline
 from podium.planner.liveplugin import LivePlugin
-from podium.planner.shapes import PodNeed, Shape
+from podium.planner.reprieve import PlacedMembers, Reprieve
+from podium.planner.shapes import NeedSource, PodNeed, Shape, ShapeContext
+
+S = TypeVar("S")
+T = TypeVar("T")
+# The best score of one kind.
+MAX_SCORE = 100
 
 
 class PodCounters(Protocol):
@@ -31,16 +37,6 @@ class PodCounters(Protocol):
 
     def differ_on(self, node_row: int, pod_rows: Rows) -> bool:
         """Return whether the counters of a node differ from the pods there."""
-
-
-class Rivals(NamedTuple):
-    """Pods that may take what others need; `counts` judges a pod by its row.
-
-    If `nearby`, only those on the nodes of the others matter.
-    """
-
-    counts: Callable[[int], bool]
-    nearby: bool
 
 
 class HeldClaim(NamedTuple):
@@ -54,13 +50,22 @@ class HeldClaim(NamedTuple):
 class NodeFilter(ABC):
     """A filter on one snapshot: which nodes take a pod of a shape, and why the others do not.
 
+    Filters of other plugins find it by its `NAME` (see `ChainContext.named`), if it has one.
+
     `static` are the filters that judge the part of it that depends on nodes alone. `counters` are its
     counters of pods. `revision` grows when `concerns` may answer otherwise for a shape that stays; None for
     a filter that never does.
     """
 
+    NAME: ClassVar[str] = ""
+    # Whether kube-scheduler asks it before it asks any filter about a node.
+    FIRST: ClassVar[bool] = False
     # Whether a refused node keeps pods out. Otherwise it lacks what the pod requires.
     KEEPS_OUT: ClassVar[bool] = False
+    # Whether it may refuse a pod because other pods are gone.
+    LOSES: ClassVar[bool] = False
+    # Whether it refuses a pod without company.
+    JOINS: ClassVar[bool] = False
     # Whether pods that come back may change its answer, other than by keeping out a pod of their own.
     COUNTS: ClassVar[bool] = False
     # Why a pod waits that would fit if pods that are gone held nothing any more; empty if they hold nothing.
@@ -73,6 +78,10 @@ class NodeFilter(ABC):
     static: tuple["NodeFilter", ...] = ()
     counters: tuple[PodCounters, ...] = ()
     revision: int | None = None
+
+    def reads(self, shape: Shape) -> Hashable:
+        """Return the part of a shape that the answer depends on."""
+        return shape
 
     @abstractmethod
     def mask(self, shape: Shape) -> Bools:
@@ -117,16 +126,30 @@ class NodeFilter(ABC):
         mask, possible = self.mask(shape), self.possible(shape)
         return mask, np.zeros_like(mask) if possible is None else ~possible
 
-    def rivals(self, members: Collection[Shape]) -> Rivals | None:  # noqa: ARG002 - as above
-        """Return the pods that may take what members of these shapes need; None for none."""
+    def reprieve(self, members: PlacedMembers) -> Reprieve | None:  # noqa: ARG002 - as above
+        """Return what it says of pods that are given back beside members; None if they do not concern it."""
         return None
+
+    def alone(self, shape: Shape) -> bool:  # noqa: ARG002 - as above
+        """Return whether pods of a shape exclude each other from one node by their labels."""
+        return False
+
+    def announce(self, shape_ids: Collection[int]) -> None:  # noqa: B027 - as above
+        """Follow that pods of these shapes are about to be placed; called before any check of them."""
+
+    def drop_idle(self) -> None:  # noqa: B027 - as above
+        """Forget the announced pods; called before a plan is tried."""
 
     def once_released(self) -> AbstractContextManager[bool]:
         """Begin a block in which pods that are gone hold nothing; the value says whether they held any."""
         return nullcontext(False)
 
     def prefers(self, shape: Shape) -> bool:  # noqa: ARG002 - as above
-        """Return whether the filter scores nodes for a shape."""
+        """Return whether the filter scores nodes for a shape by other pods."""
+        return False
+
+    def differs(self, shape: Shape, rows: Rows) -> bool:  # noqa: ARG002 - as above
+        """Return whether the filter scores some of these node rows differently, by nodes alone."""
         return False
 
     def scores(self, shape: Shape, rows: Rows) -> Int64s:  # noqa: ARG002 - as above
@@ -153,6 +176,60 @@ class NodeFilter(ABC):
         """Follow the namespaces: one came, went or changed its labels."""
 
 
+class RoomFilter(NodeFilter):
+    """The filter on the amounts that a snapshot sums up by node; each chain has one."""
+
+    @abstractmethod
+    def fits_at(self, shape: Shape) -> Callable[[int], bool]:
+        """Return a function that checks the room of one row; valid until a new node or resource comes."""
+
+    @abstractmethod
+    def fits_beside(self, shape: Shape, row: int, pods: Collection[int]) -> bool:
+        """Return whether a node row that fits a shape still would with more pods (rows) there."""
+
+    @abstractmethod
+    def spare(self, shape: Shape, rows: Rows) -> Int64s:
+        """Return how many pods of a shape have room on each of these rows, all of which have room for one."""
+
+
+class ChainContext:
+    """What the filters of one chain have in common; `namespaces` may change.
+
+    `reserved` is the label of the only nodes that may be used, if it is set (see Settings). By `own_rules`
+    what a pod holds goes with it, and the delayed claims of a gang are decided together. kube-scheduler does
+    neither. `empty_selector` says that spread constraints with an empty selector count all pods.
+    """
+
+    def __init__(
+        self,
+        namespaces: Mapping[str, Namespace],
+        reserved: str = "",
+        *,
+        own_rules: bool = True,
+        empty_selector: bool = True,
+    ) -> None:
+        self.namespaces = namespaces
+        self.reserved = reserved
+        self.own_rules = own_rules
+        self.empty_selector = empty_selector
+        self.named: dict[str, NodeFilter] = {}
+        self._shared: dict[Callable[..., Any], Any] = {}
+
+    def shared(self, kind: Callable[..., T], *arguments: Any) -> T:
+        """Return the one object of a kind for the filters of this chain, made by the first call."""
+        if kind not in self._shared:
+            self._shared[kind] = kind(*arguments)
+        shared: T = self._shared[kind]
+        return shared
+
+    def filters_of(self, plugins: Iterable["Plugin"]) -> Iterator[NodeFilter]:
+        """Yield the filters of plugins; each finds those before it in `named`."""
+        for plugin in plugins:
+            filters = plugin.filters(self)
+            self.named.update({own.NAME: own for own in filters if own.NAME})
+            yield from filters
+
+
 class Effect(IntEnum):
     """The effect of a change of an object on decisions that were kept."""
 
@@ -162,31 +239,24 @@ class Effect(IntEnum):
     ANY = 2
 
 
-class Plugin(LivePlugin, ABC):
+class Plugin(LivePlugin, NeedSource, ABC):
     """One capability on one snapshot."""
 
-    # The needs that a planner without it does not judge (see `shapes.unjudged`).
+    # The needs that a planner without it does not judge (see `LeftOutPlugin`).
     JUDGES: ClassVar[str] = ""
-    # Whether its filters come after those for the terms of other pods.
-    LATE: ClassVar[bool] = False
-    # Whether `held` has answers.
-    HOLDS: ClassVar[bool] = False
+    # The fields of a pod's spec that decide its need.
+    SPEC: tuple[str, ...] = ()
 
     @abstractmethod
-    def pre_filter(
-        self, pod: Schedulable, requested: Collection[str], minor: int, missing: dict[str, None]
-    ) -> PodNeed:
-        """Return what a pod needs of the capability, beside the resources that it has `requested`.
-
-        `minor` is the kube-scheduler release that counts; `missing` collects what cannot be evaluated.
-        """
+    def pre_filter(self, pod: Schedulable, context: ShapeContext) -> PodNeed:
+        """Return what a pod needs of the capability, beside resources."""
 
     @abstractmethod
-    def filters(self, *, own_rules: bool) -> tuple[NodeFilter, ...]:
-        """Return the filters in kube-scheduler's order; by `own_rules` as Podium decides, else as it does."""
+    def filters(self, context: ChainContext) -> tuple[NodeFilter, ...]:
+        """Return the filters of one chain, in kube-scheduler's order."""
 
-    def fingerprint(self, pod: Schedulable) -> object:  # noqa: ARG002 - it reads no pod
-        """Return a value for JSON that is equal for pods with equal needs; None if none is cheap."""
+    def fingerprint(self, pod: Schedulable) -> object:  # noqa: ARG002 - the fields of SPEC say enough
+        """Return a value for JSON that is equal for pods with equal needs and `SPEC`; None if it has none."""
         return ()
 
     def objects(self, view: ClusterReader) -> Iterator[object]:  # noqa: ARG002 - it follows nothing
@@ -240,3 +310,31 @@ class Plugin(LivePlugin, ABC):
     def differences(self, view: ClusterReader, pod: Schedulable) -> Iterator[str]:  # noqa: ARG002 - as above
         """Yield how what is stored for a pod differs from the cluster."""
         yield from ()
+
+
+class LeftOutPlugin(Plugin):
+    """What stands in for a plugin that is left out: a pod that needs it is not judged."""
+
+    def __init__(self, plugin: Callable[[int, S], Plugin], at: int, snapshot: S) -> None:
+        self._own = plugin(at, snapshot)
+        self.SPEC = self._own.SPEC
+
+    def pre_filter(self, pod: Schedulable, context: ShapeContext) -> PodNeed:
+        """Return no need, and add what the pod needs to those that cannot be evaluated."""
+        need = self._own.pre_filter(pod, ShapeContext(context.requested, context.minor))
+        if need != type(need)():
+            context.missing[self._own.JUDGES] = None
+        return PodNeed()
+
+    def filters(self, context: ChainContext) -> tuple[NodeFilter, ...]:  # noqa: ARG002 - it judges nothing
+        """Return none."""
+        return ()
+
+    def fingerprint(self, pod: Schedulable) -> object:
+        """Return the value of the plugin."""
+        return self._own.fingerprint(pod)
+
+
+def overriding(plugins: Iterable[Plugin], method: str) -> tuple[Plugin, ...]:
+    """Return the plugins with an answer of their own, to spare the others calls for each pod."""
+    return tuple(plugin for plugin in plugins if getattr(type(plugin), method) is not getattr(Plugin, method))

@@ -17,7 +17,7 @@ from podium.planner.interning import ShapeInterner
 from podium.planner.overlay import (
     Overlay,
 )
-from podium.planner.shapes import NeedSource, Shape
+from podium.planner.shapes import Shape
 
 # The fewest rows of nodes, and of pods, for which arrays have a place.
 FEWEST_ROWS = 16
@@ -43,10 +43,8 @@ class NodeRows(Overlay):
         self.unschedulable: Bools = np.zeros(0, np.bool_)
         self.unread = unread
         self.plugins: list[Plugin] = []
-        # The plugins, and what stands for those that are left out.
-        self.sources: list[NeedSource] = []
         self.minor = minor
-        self._interner = ShapeInterner(minor, self.sources, self._shape_came, self._shape_went)
+        self._interner = ShapeInterner(minor, self.plugins, self._shape_came, self._shape_went)
         self._free_nodes: list[int] = []
         # The resources that pods request and plugins provide.
         self._backed: set[str] = set()

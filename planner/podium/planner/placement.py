@@ -21,11 +21,8 @@ from podium.api.core import Namespace
 from podium.planner.arrays import Bools, Int64s, Rows
 from podium.planner.deadline import NEVER, Deadline
 from podium.planner.filters.chain import Chain, node_constraints
-from podium.planner.filters.existingterms import ExistingTerms
-from podium.planner.framework import PodCounters
-from podium.planner.podscores import PodScores
 from podium.planner.rejections import Rejections
-from podium.planner.scores import MAX, UPSTREAM, Scores, Strategy, Ties, Weights
+from podium.planner.scores import UPSTREAM, Scores, Strategy, Ties, Weights
 from podium.planner.shapes import Shape
 from podium.planner.snapshot import Snapshot
 
@@ -81,17 +78,6 @@ class Placer:
         self.ties = Ties(snapshot) if by_hash else None
         self.rejections = Rejections()
         self.ranks: Ranks | None = None
-        self.pod_scores = PodScores(self.chain.asked, namespaces, self.chain.spread_counters)
-        self._affinity_terms = ExistingTerms(
-            snapshot,
-            namespaces,
-            lambda shape: (*(term for _, term in shape.preferred_pods), *shape.pod_affinity),
-        )
-
-    @property
-    def counters(self) -> tuple[PodCounters, ...]:
-        """All counters of filters and scores."""
-        return (*self.chain.counters, self.pod_scores.counters)
 
     @contextmanager
     def ranked(self, ranks: Ranks | None) -> Iterator[None]:
@@ -139,23 +125,7 @@ class Placer:
 
     def announce(self, pod_rows: Sequence[int] | Rows) -> None:
         """Announce that these pods are about to be placed; call it before any check of them."""
-        shape_ids = np.unique(self.snapshot.shape[np.asarray(pod_rows, np.intp)]).tolist()
-        self.chain.announce(shape_ids)
-        self._affinity_terms.announce(shape_ids)
-
-    def drop_idle(self) -> None:
-        """Forget the announced pods; call it before a plan is tried."""
-        self.chain.drop_idle()
-        self._affinity_terms.drop_idle()
-
-    def reload_namespaces(self) -> None:
-        """Reload the namespaces: one came, went or changed its labels."""
-        self.chain.reload_namespaces()
-        self.pod_scores.reload_namespaces()
-
-    def has_preferences(self, shape: Shape) -> bool:
-        """Return whether a soft affinity term of a pod of a shape, or of one near it, may matter."""
-        return bool(shape.preferred_pods or shape.soft_spread) or self._affinity_terms.matches(shape)
+        self.chain.announce(np.unique(self.snapshot.shape[np.asarray(pod_rows, np.intp)]).tolist())
 
     def _place_nominated(
         self,
@@ -201,11 +171,10 @@ class _NodesWithRoom:
             self._avoidance = np.full(len(open_rows), _NOT_AVOIDED, np.int64)
             self._avoidance[[row for row in avoided if row is not None]] = 0
         self.score = self._allocation(self.rows)
-        taints = placer.scores.taints(shape, self.rows)
-        # Preferences with the same score on all nodes have so in every smaller choice, and decide nothing.
-        self.has_preferences = bool(shape.node_preferred) or taints.min(initial=MAX) < taints.max(initial=0)
+        # A filter with the same score on all nodes has so in every smaller choice, and decides nothing.
+        self.scoring = [node_filter for node_filter in chain.fixed if node_filter.differs(shape, self.rows)]
         self._changes_seen = changes
-        self._fits_at = chain.resources.fits_at(shape)
+        self._fits_at = chain.room.fits_at(shape)
         self._score_at = placer.scores.allocation_at(shape)
 
     def update(self, changed: list[int]) -> None:
@@ -245,7 +214,7 @@ class _NodesWithRoom:
         at = np.argsort(-scores_now, kind="stable")[:number]
         at = at[scores_now[at] != _NO_ROOM]
         least, spare = scores_now[at], np.zeros(width, np.int64)
-        spare[at] = self._placer.chain.resources.spare(self._shape, rows[at])
+        spare[at] = self._placer.chain.room.spare(self._shape, rows[at])
         # The score of a row for its next pod, the row, and its number of pods: in one number, best first.
         keys, first = np.zeros(0, np.int64), 0
         while len(at) and first < number:
@@ -286,11 +255,10 @@ class _NodeChoice:
         self.room = room
         self._shape = shape
         self._resources_only = placer.chain.resources_only(shape)
-        self._pod_preferences = placer.has_preferences(shape)
-        self._scoring = [node_filter for node_filter in placer.chain.dynamic if node_filter.prefers(shape)]
+        self._scoring = list(room.scoring)
+        self._scoring += (node_filter for node_filter in placer.chain.dynamic if node_filter.prefers(shape))
         # Whether nothing but the room of each node decides, so that one placement changes one node.
-        preferences = self._pod_preferences or room.has_preferences or bool(self._scoring)
-        self.by_room_only = self._resources_only and not preferences
+        self.by_room_only = self._resources_only and not self._scoring
 
     def best(self, pod_row: int | None = None) -> int | None:
         """Return the best row for a pod; without its own order of ties, the smallest name among equals."""
@@ -311,10 +279,6 @@ class _NodeChoice:
         if not len(rows):
             return None
         score: Int64s = room.score[choice]
-        if room.has_preferences:
-            score += self._placer.scores.preferences(self._shape, rows)
-        if self._pod_preferences:
-            score += self._placer.pod_scores.total(self._shape, rows)
         for node_filter in self._scoring:
             score += node_filter.scores(self._shape, rows)
         best: int = rows.item(self._best_place(score, rows, pod_row))
@@ -387,7 +351,8 @@ class _PlacementBatch:
         return choice
 
     def _room(self, shape: Shape) -> _NodesWithRoom:
-        asks = (shape.namespace, shape.requests, shape.scored, shape.node_preferred, *node_constraints(shape))
+        preferences = tuple(need.node_preferences for need in shape.needs)
+        asks = (shape.namespace, shape.requests, shape.scored, preferences, *node_constraints(shape))
         room = self._rooms.get(asks)
         if room is None:
             if len(self._rooms) * len(self._placer.snapshot.alive) >= _KEPT:

@@ -1,10 +1,8 @@
 """Scores the nodes that passed the filters for a pod, as kube-scheduler's default profile, and breaks ties.
 
 Every score is 0 to 100 for each node, in upstream's own arithmetic (whole numbers where it has them). So on
-equal clusters both choose alike. Two kinds differ in cost. Scores of allocation depend on the node alone and
-change with every placement: a caller that keeps them computes the changed rows again. Scores of preferences
-(labels, taints) are kept here until a node changes, and are scaled by the largest in the choice, as upstream
-does.
+equal clusters both choose alike. Scores of allocation depend on the node alone and change with every
+placement, so a caller that keeps them computes the changed rows again. Plugins score what pods prefer.
 
 One score is Podium's own: accelerators are packed, whatever the strategy for cpu and memory. If they are
 spread, no whole node is left for a gang, and no other pod can use the gaps.
@@ -15,7 +13,7 @@ The order is a hash of the pod's UID and the node's name; Python's own hash() di
 """
 
 import zlib
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -23,18 +21,14 @@ import numpy as np
 import numpy.typing as npt
 
 from podium.api.podrequests import is_accelerator
-from podium.api.schedulable import Schedulable, Taint
-from podium.planner.arrays import Int32s, Int64s, Rows
-from podium.planner.filters.nodes import NodeCache, tolerates
-from podium.planner.filters.terms import matching
+from podium.api.schedulable import Schedulable
+from podium.planner.arrays import Int64s, Rows
+from podium.planner.filters.nodes import NodeCache
+from podium.planner.framework import MAX_SCORE
 from podium.planner.shapes import Shape
 from podium.planner.snapshot import Snapshot
 
-# The best score of one kind.
-MAX = 100
 # The weight of each kind in the sum (kube-scheduler's default profile).
-TAINTS_WEIGHT = 3
-AFFINITY_WEIGHT = 2
 ALLOCATED_WEIGHT = 1
 BALANCED_WEIGHT = 1
 # The resources in the allocation score, in the order of Shape.scored and Snapshot.scored.
@@ -80,7 +74,6 @@ class Scores:
         self._snapshot = snapshot
         self._strategy = strategy
         self._weights = weights
-        self._kept = NodeCache[Int32s](snapshot)
 
     def allocation(self, shape: Shape, rows: Rows, copies: Int64s | int = 0) -> Int64s:
         """Return the weighted part that depends on the room of each node alone, whatever the choice.
@@ -125,28 +118,23 @@ class Scores:
                     continue
                 free = capacity - scored[row] - extra
                 free = free if free > 0 else 0  # noqa: FURB136 # max() costs more than all else on the line
-                points += (free if emptier else capacity - free) * MAX // capacity * weight
+                points += (free if emptier else capacity - free) * MAX_SCORE // capacity * weight
                 weights += weight
                 held = used[row]
                 before.append(held / capacity)
                 after.append((held + requested) / capacity)
             for room, used, amount, weight in accelerators:
                 held = used[row]
-                share = min(held + amount, room[row]) * MAX // (room[row] or 1)
-                packed += (share + (MAX if held else 0)) // 2 * weight
+                share = min(held + amount, room[row]) * MAX_SCORE // (room[row] or 1)
+                packed += (share + (MAX_SCORE if held else 0)) // 2 * weight
             packed = packed // len(accelerators) if accelerators else 0
             allocated = (points // weights if weights else 0) * ALLOCATED_WEIGHT + packed
             if not balances:
                 return allocated
-            balanced = MAX // 2 + (MAX // 2 + _evenness_at(after) - _evenness_at(before)) // 2
+            balanced = MAX_SCORE // 2 + (MAX_SCORE // 2 + _evenness_at(after) - _evenness_at(before)) // 2
             return allocated + balanced * BALANCED_WEIGHT
 
         return score
-
-    def preferences(self, shape: Shape, rows: Rows) -> Int64s:
-        """Return the weighted part that depends on labels and taints; `rows` are the whole choice."""
-        points = self.taints(shape, rows) * TAINTS_WEIGHT
-        return points + self.affinity(shape, rows) * AFFINITY_WEIGHT if shape.node_preferred else points
 
     def allocated(self, shape: Shape, rows: Rows, copies: Int64s | int = 0) -> Int64s:
         """Return how empty, or how full, each node would be (NodeResourcesFit).
@@ -184,17 +172,7 @@ class Scores:
         ]
         before = _evenness(used, capacities)
         after = _evenness([have + more for have, more in zip(used, requested, strict=True)], capacities)
-        return MAX // 2 + (MAX // 2 + after - before) // 2
-
-    def taints(self, shape: Shape, rows: Rows) -> Int64s:
-        """Return a higher score for fewer untolerated PreferNoSchedule taints (TaintToleration)."""
-        key: Hashable = ("taints", shape.tolerations)
-        return MAX - _scaled(self._kept.get(key, lambda: self._untolerated_soft_taints(shape))[rows])
-
-    def affinity(self, shape: Shape, rows: Rows) -> Int64s:
-        """Return a higher score for a larger sum of the matching preferred terms (NodeAffinity)."""
-        key: Hashable = ("affinity", shape.node_preferred)
-        return _scaled(self._kept.get(key, lambda: self._preferred(shape))[rows])
+        return MAX_SCORE // 2 + (MAX_SCORE // 2 + after - before) // 2
 
     def _accelerators(self, shape: Shape) -> list[tuple[int, int, int]]:
         """Return the accelerators that a pod requests: position, amount, weight."""
@@ -217,21 +195,8 @@ class Scores:
                 self._snapshot.allocatable[at][rows],
             )
             share = _percent(np.minimum(held + amount, capacity), capacity)
-            points += (share + (held > 0) * MAX) // 2 * weight
+            points += (share + (held > 0) * MAX_SCORE) // 2 * weight
         return points // max(len(accelerators), 1)
-
-    def _untolerated_soft_taints(self, shape: Shape) -> Int32s:
-        columns = self._snapshot.columns
-        table = np.zeros(columns.taints.ids.size, np.int32)
-        for taints, set_id in columns.taints.ids.of.items():
-            table[set_id] = _untolerated_soft_taints(shape, taints)
-        return table[columns.taints.rows]
-
-    def _preferred(self, shape: Shape) -> Int32s:
-        sums = np.zeros(len(self._snapshot.alive), np.int32)
-        for weight, term in shape.node_preferred:
-            sums += matching(self._snapshot, term) * weight
-        return sums
 
     def _capacity(self, name: str, rows: Rows) -> Int64s:
         return self._amounts(self._snapshot.allocatable, name, rows)
@@ -244,27 +209,16 @@ class Scores:
         return np.zeros(len(rows), np.int64) if at is None else arrays[at][rows]
 
 
-def _untolerated_soft_taints(shape: Shape, taints: tuple[Taint, ...]) -> int:
-    return sum(
-        taint.effect == "PreferNoSchedule" and not tolerates(shape.tolerations, taint) for taint in taints
-    )
-
-
 def _percent(amount: Int64s, whole: Int64s) -> Int64s:
     """Return the whole percentage, 0 of nothing.
 
     Amounts are at most requests.LARGEST, so the product fits in 64 bits.
     """
-    return amount * MAX // np.maximum(whole, 1)
-
-
-def _scaled(values: Int32s) -> Int64s:
-    """Return nonnegative values scaled to 0 to MAX by their largest; all 0 stay 0."""
-    return values.astype(np.int64) * MAX // max(int(values.max(initial=0)), 1)
+    return amount * MAX_SCORE // np.maximum(whole, 1)
 
 
 def _evenness(used: list[Int64s], capacities: list[Int64s]) -> Int64s:
-    """Return MAX less the standard deviation of the two used parts; MAX for a node without both resources."""
+    """Return MAX_SCORE less the standard deviation of the two used parts; 100 for a node without both."""
     first, second = (
         np.minimum(have / np.maximum(room, 1), 1.0) for have, room in zip(used, capacities, strict=True)
     )
@@ -274,17 +228,17 @@ def _evenness(used: list[Int64s], capacities: list[Int64s]) -> Int64s:
     first /= 2
     first *= (capacities[0] > 0) & (capacities[1] > 0)
     np.subtract(1, first, out=first)
-    first *= MAX
+    first *= MAX_SCORE
     return first.astype(np.int64)
 
 
 def _evenness_at(parts: list[float]) -> int:
     if len(parts) < len(SCORED_RESOURCES):
-        return MAX
+        return MAX_SCORE
     first, second = parts
     if first > 1 or second > 1:
         first, second = min(first, 1.0), min(second, 1.0)
-    return int((1 - abs((first - second) / 2)) * MAX)
+    return int((1 - abs((first - second) / 2)) * MAX_SCORE)
 
 
 Marks = npt.NDArray[np.uint64]

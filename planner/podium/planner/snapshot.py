@@ -20,8 +20,7 @@ from podium.api.selectors import Labels, Selector
 from podium.cluster.reader import Name, name_of
 from podium.planner.arrays import Bools, Int32s, Int64s, Rows, grown
 from podium.planner.deadline import NEVER
-from podium.planner.features import declared
-from podium.planner.framework import Effect, Plugin
+from podium.planner.framework import Effect, Plugin, overriding
 from podium.planner.indexes import Unread, discard
 from podium.planner.interning import NO_LABELS, VisibleLabels, distinguished
 from podium.planner.noderows import FEWEST_ROWS, NodeRows
@@ -33,7 +32,7 @@ from podium.planner.overlay import (
     Reshaped,
 )
 from podium.planner.progress import same_for_scheduling, start_of
-from podium.planner.shapes import Shape, shape_of, unjudged
+from podium.planner.shapes import Shape, shape_of
 
 P = TypeVar("P", bound=Plugin)
 # Makes a plugin for its place in `Shape.needs` and a snapshot.
@@ -67,8 +66,9 @@ class Snapshot(NodeRows):
         # Whether a node that offers another amount is reported too, because a plugin reads amounts.
         self.reports_amounts = False
         self.plugins += [plugin(at, self) for at, plugin in enumerate(plugins)]
-        self.sources += (*self.plugins, *unjudged({plugin.JUDGES for plugin in self.plugins}))
-        self.holders = tuple(plugin for plugin in self.plugins if plugin.HOLDS)
+        self.holders = overriding(self.plugins, "held")
+        self._linked = overriding(self.plugins, "link")
+        self._followers = overriding(self.plugins, "changed_users")
         # The pods (rows) whose needs may have changed, for a follower that takes them.
         self.changed_pods: set[int] = set()
         self.pods: list[Schedulable | None] = []
@@ -113,7 +113,7 @@ class Snapshot(NodeRows):
 
     def shape_of(self, pod: Schedulable) -> Shape:
         """Return the shape of a pod, computed from the object."""
-        return self.visible(shape_of(pod, self.sources, self.minor))
+        return self.visible(shape_of(pod, self.plugins, self.minor))
 
     def visible(self, shape: Shape) -> Shape:
         """Return a shape without the labels that no selector distinguishes any more."""
@@ -138,7 +138,7 @@ class Snapshot(NodeRows):
         Call it before reading shapes. It looks once at the pods of what changed; new names take a look at all
         pods.
         """
-        changed = set[int]().union(*(plugin.changed_users() for plugin in self.plugins))
+        changed = set[int]().union(*(plugin.changed_users() for plugin in self._followers))
         self.changed_pods |= changed
         self.reshape(sorted(changed))
         new = self.labels.name(selectors)
@@ -216,7 +216,7 @@ class Snapshot(NodeRows):
             self._set_room(row, before, node)
         spec = node.spec
         taints = spec.taints if spec else None
-        changed = self.columns.put(row, node.metadata.labels, taints, declared(node))
+        changed = self.columns.put(row, node.metadata.labels, taints, declared_features(node))
         unschedulable = bool(spec and spec.unschedulable)
         changed |= room and self.reports_amounts
         if new or changed or self.unschedulable.item(row) != unschedulable:
@@ -354,7 +354,7 @@ class Snapshot(NodeRows):
         """Register a pod for the objects it waits for: its claims, and its node if that is unknown."""
         if self.home.item(row) == UNKNOWN_NODE:
             self._on_unknown_nodes.setdefault(pod.spec.nodeName or "", set()).add(row)
-        for plugin in self.plugins:
+        for plugin in self._linked:
             plugin.link(row, pod)
 
     def _unlink(self, row: int) -> None:
@@ -363,7 +363,7 @@ class Snapshot(NodeRows):
             return
         if self.home.item(row) == UNKNOWN_NODE:
             discard(self._on_unknown_nodes, pod.spec.nodeName or "", row)
-        for plugin in self.plugins:
+        for plugin in self._linked:
             plugin.unlink(row, pod)
 
     def _node_ref(self, row: int) -> ObjectRef:
@@ -372,6 +372,11 @@ class Snapshot(NodeRows):
     def _pod_ref(self, row: int) -> ObjectRef:
         pod = self.pod_at(row)
         return ObjectRef("v1", "Pod", *name_of(pod))
+
+
+def declared_features(node: SchedulableNode) -> frozenset[str]:
+    """Return the features that a kubelet declares."""
+    return frozenset((node.status.declaredFeatures if node.status is not None else None) or ())
 
 
 def _same_room(before: SchedulableNode, node: SchedulableNode) -> bool:

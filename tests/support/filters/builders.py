@@ -1,7 +1,7 @@
 """Typed builders for the objects of scheduling tests; constraints are given as in a manifest."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -17,18 +17,31 @@ from podium.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from podium.planner.framework import ChainContext, NodeFilter
 from podium.planner.plugins import PLUGINS
 from podium.planner.plugins.devices.plugin import DevicesPlugin
 from podium.planner.plugins.volumes.needs import VolumeNeeds
-from podium.planner.shapes import Shape
+from podium.planner.shapes import PodNeed, Shape
 from podium.planner.snapshot import Snapshot
 
 NS = "team-a"
+N = TypeVar("N", bound=PodNeed)
 
 
 def volume_needs(shape: Shape) -> VolumeNeeds:
     """Return what a shape of such a snapshot needs of volumes."""
-    return next(need for need in shape.needs if isinstance(need, VolumeNeeds))
+    return need(shape, VolumeNeeds)
+
+
+def need(shape: Shape, kind: type[N]) -> N:
+    """Return the need of a kind in a shape of such a snapshot."""
+    return next(own for own in shape.needs if isinstance(own, kind))
+
+
+def filters_of(snapshot: Snapshot, kinds: Iterable[type[NodeFilter]]) -> list[NodeFilter]:
+    """Return the filters of some kinds as a chain on a snapshot has them."""
+    filters = {type(own): own for own in ChainContext({}).filters_of(snapshot.plugins)}
+    return [filters[kind] for kind in kinds]
 
 
 def device_plugin(snapshot: Snapshot) -> DevicesPlugin:

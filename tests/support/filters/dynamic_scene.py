@@ -10,18 +10,17 @@ from tests.support.filters.builders import empty_snapshot
 from podium.api.core import Namespace
 from podium.api.meta import ObjectMeta
 from podium.api.schedulable import Schedulable
-from podium.planner.filters.counters import SelectorCounters
-from podium.planner.filters.exclusive import HostPortsFilter
-from podium.planner.filters.nodes import DeclaredFeaturesFilter, NodeAffinityFilter, TaintTolerationFilter
-from podium.planner.filters.nominated import NominatedPods
-from podium.planner.filters.podaffinity import (
+from podium.planner.filters.counters import NominatedPods
+from podium.planner.framework import ChainContext
+from podium.planner.plugins.declaredfeatures import DeclaredFeaturesFilter
+from podium.planner.plugins.nodeports import HostPortsFilter
+from podium.planner.plugins.podaffinity.plugin import (
     ExistingAntiAffinityFilter,
     PodAffinityFilter,
     PodAntiAffinityFilter,
 )
-from podium.planner.filters.spread import SpreadCounters, TopologyLabelsFilter, TopologySpreadFilter
-from podium.planner.plugins.volumes.plugin import VolumesPlugin
-from podium.planner.podscores import PodScores
+from podium.planner.plugins.topologyspread import TopologyLabelsFilter, TopologySpreadFilter
+from podium.planner.plugins.volumes.exclusive import DisksFilter
 from podium.planner.shapes import Shape, shape_of
 from podium.planner.snapshot import Snapshot
 
@@ -48,25 +47,19 @@ class Filters:
 
     def __init__(self, snapshot: Snapshot, namespaces: Mapping[str, Namespace] = NAMESPACES) -> None:
         self.snapshot = snapshot
-        requested, nodes = (
-            SelectorCounters(snapshot),
-            (NodeAffinityFilter(snapshot), TaintTolerationFilter(snapshot)),
+        context = ChainContext(namespaces)
+        self.nominated = context.shared(NominatedPods, snapshot)
+        filters = {type(own): own for own in context.filters_of(snapshot.plugins)}
+        kinds = (PodAffinityFilter, PodAntiAffinityFilter, ExistingAntiAffinityFilter)
+        self.by_namespace = tuple(filters[kind] for kind in kinds)
+        self.affinity, self.spread = filters[PodAffinityFilter], filters[TopologySpreadFilter]
+        self.all = tuple(
+            filters[kind]
+            for kind in (
+                *(HostPortsFilter, DisksFilter, TopologySpreadFilter, TopologyLabelsFilter),
+                *(*kinds, DeclaredFeaturesFilter),
+            )
         )
-        self.nominated = NominatedPods(snapshot)
-        near, far = (
-            PodAffinityFilter(requested, namespaces, self.nominated),
-            PodAntiAffinityFilter(requested, namespaces),
-        )
-        existing = ExistingAntiAffinityFilter(snapshot, namespaces)
-        counters = SpreadCounters(requested, *nodes, empty_selector=True)
-        self.scores = PodScores(requested, namespaces, counters)
-        self.by_namespace = (near, far, existing, self.scores)
-        self.spread = TopologySpreadFilter(requested, counters, self.nominated)
-        spread = (self.spread, TopologyLabelsFilter(snapshot))
-        features = DeclaredFeaturesFilter(snapshot)
-        disks, *_ = snapshot.plugin(VolumesPlugin).filters(own_rules=True)
-        alone = HostPortsFilter(snapshot), disks
-        self.all = (*alone, *spread, near, far, existing, features)
 
     def why(self, shape: Shape, node: str) -> list[str]:
         """Return the refusals of a node by every filter, each of which must agree with its mask."""
@@ -176,7 +169,9 @@ class Scene:
                 }
                 want = [message for each, message in SAYS.items() if each in refused]
                 assert self._filters.why(shape, node) == want, (self.templates[which], node)
-            near, even = self._filters.scores.affinity(shape, rows), self._filters.scores.spread(shape, rows)
+            near, even = (
+                by.scores(shape, rows) // 2 for by in (self._filters.affinity, self._filters.spread)
+            )
             assert dict(zip(nodes, near, strict=True)) == plain_dynamic.affinity_scores(cluster, pod, nodes)
             assert dict(zip(nodes, even, strict=True)) == plain_dynamic.spread_scores(cluster, pod, nodes)
 

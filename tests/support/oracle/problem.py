@@ -10,13 +10,15 @@ from datetime import datetime
 from typing import NamedTuple
 
 import numpy as np
+from tests.support.filters.builders import need
 
 from podium.api.membership import GroupKey
 from podium.api.times import seconds
 from podium.cluster.reader import Name
 from podium.planner.arrays import Rows
 from podium.planner.engine import Engine
-from podium.planner.filters.nodes import NodeAffinityFilter
+from podium.planner.plugins.podaffinity.needs import PodAffinityNeed
+from podium.planner.plugins.topologyspread import SpreadNeed
 from podium.planner.preemption.harm import work_lost
 from podium.planner.preemption.outcome import full_name
 from podium.planner.preemption.target import PlacementTarget
@@ -213,18 +215,18 @@ def _pods(engine: Engine, rows: Rows, names: list[str]) -> Iterable[Pod]:
 
 def _constraints(engine: Engine, shapes: list[Shape]) -> Iterable[Even | Apart]:
     """Return the constraints between pods of the preemptor."""
-    affinity = NodeAffinityFilter(engine.snapshot)
+    affinity = next(own for own in engine.placer.chain.fixed if own.NAME == "NodeAffinity")
     for shape in dict.fromkeys(shapes):
         # A node that is tainted or too small is a domain too, and stays the emptiest.
         counted = np.flatnonzero(affinity.mask(shape) & engine.snapshot.alive).tolist()
-        for constraint in shape.spread:
+        for constraint in need(shape, SpreadNeed).hard:
             assert constraint.honor_affinity, "only the defaults are modelled"
             assert not constraint.honor_taints, "only the defaults are modelled"
             selector = constraint.selector
             meant = [selector is not None and selector.matches(dict(each.labels)) for each in shapes]
             demands = tuple(at for at, each in enumerate(meant) if each)
             yield Even(demands, _domains(engine, constraint.topology_key, counted), constraint.max_skew)
-        for term in shape.pod_anti_affinity:
+        for term in need(shape, PodAffinityNeed).apart:
             meant = [term.matches(each.namespace, {}, dict(each.labels)) for each in shapes]
             demands = tuple(at for at, each in enumerate(meant) if each)
             yield Apart(demands, _domains(engine, term.topology_key, counted))

@@ -19,6 +19,7 @@ from podium.planner.comparer import Comparer
 from podium.planner.engine import Engine
 from podium.planner.placement import Placer
 from podium.planner.plugins import outoftree, plugins_with
+from podium.planner.plugins.noderesources import NodeResourcesPlugin
 from podium.planner.plugins.outoftree import OutOfTreePlugin
 from podium.planner.preemption import planningstate
 from podium.planner.snapshot import Snapshot
@@ -34,7 +35,7 @@ class Scene:
 
     def __post_init__(self) -> None:
         factory = partial(OutOfTreePlugin, "teams", self.own, clock=lambda: self.seconds)
-        self.snapshot = Snapshot(plugins=(factory,))
+        self.snapshot = Snapshot(plugins=(NodeResourcesPlugin, factory))
         self.placer = Placer(self.snapshot, {})
         self.plugin = self.snapshot.plugin(OutOfTreePlugin)
         for name, feed in (("a1", "a"), ("a2", "a"), ("b1", "b")):
@@ -170,7 +171,7 @@ def test_the_engine_is_in_step_with_the_cluster_while_a_plugin_answers_and_fails
     pods = [pod(f"p{number}", labels={"team": str(number)}) for number in range(len(needs))]
     engine = Engine(state_of([node("n"), *pods]))
     own = TeamPlugin(need=lambda _pod: needs.pop() if needs else "another answer")
-    engine.snapshot = Snapshot(plugins=(partial(OutOfTreePlugin, "teams", own),))
+    engine.snapshot = Snapshot(plugins=(NodeResourcesPlugin, partial(OutOfTreePlugin, "teams", own)))
     for made in (*engine.view.nodes.values(), *engine.view.pods.values()):
         engine.snapshot.apply(None, made)
     engine.snapshot.catch_up()

@@ -36,9 +36,8 @@ from podium.api.schedulable import (
 from podium.api.selectors import NAME_FIELD, node_terms
 from podium.cluster.state import ClusterState
 from podium.groups.inferred import KUEUE_QUEUE
-from podium.planner.filters.nodes import untolerated
+from podium.planner.plugins.tainttoleration import shape_tolerations, untolerated
 from podium.planner.preemption.protection import DAEMON_SET
-from podium.planner.shapes import ShapeToleration
 from podium.text import count, some
 
 # More pods than this in one file are probably a mistake, and would take the planner minutes.
@@ -144,15 +143,7 @@ def admitting_nodes(
     spec: SchedulableSpec, nodes: Iterable[SchedulableNode], taken: AbstractSet[str]
 ) -> DaemonNodes:
     """Return the nodes that get a pod of this spec; those `taken` have one already."""
-    tolerations = tuple(
-        ShapeToleration(
-            toleration.key or "",
-            toleration.operator or "Equal",
-            toleration.value or "",
-            toleration.effect or "",
-        )
-        for toleration in tolerating(spec).tolerations or ()
-    )
+    tolerations = shape_tolerations(tolerating(spec))
     required = spec.required_nodes
     terms = node_terms(required.nodeSelectorTerms, {}) if required is not None else None
     admitting: list[str] = []

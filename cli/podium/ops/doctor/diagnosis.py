@@ -10,7 +10,9 @@ from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.ops.doctor import neighbours, processes, registration, rights, server
 from podium.ops.doctor.check import CheckLevel, DoctorCheck, ok, problem, warning
 from podium.ops.doctor.facts import BINDINGS, NODES, POLICIES, ClusterFacts, Document, unseen
-from podium.planner.filters.nodes import TaintTolerationFilter, node_filters, untolerated
+from podium.planner.framework import ChainContext
+from podium.planner.plugins.nodeaffinity import NodeAffinityPlugin
+from podium.planner.plugins.tainttoleration import TaintTolerationFilter, TaintTolerationPlugin
 from podium.planner.snapshot import Snapshot
 from podium.text import count, listed, some
 
@@ -53,7 +55,7 @@ def unplaceable(documents: Iterable[Document], nodes: Sequence[SchedulableNode])
 
     The text is also empty if there is no node at all: an autoscaler may create the first for the pods.
     """
-    snapshot = Snapshot()
+    snapshot = Snapshot(plugins=(TaintTolerationPlugin, NodeAffinityPlugin))
     for node in nodes:
         snapshot.add_node(node)
     processes: dict[str, list[str]] = defaultdict(list)
@@ -73,7 +75,7 @@ def _refusals(snapshot: Snapshot, deployment: Document) -> str:
     snapshot.add_pod(msgspec.convert({"metadata": metadata, "spec": template}, Schedulable))
     row = snapshot.pod_row[metadata["namespace"], metadata["name"]]
     shape = snapshot.shapes[snapshot.shape.item(row)]
-    filters = node_filters(snapshot)
+    filters = list(ChainContext({}).filters_of(snapshot.plugins))
     reasons: Counter[str] = Counter()
     for node in snapshot.row.values():
         refused = next(
@@ -83,8 +85,7 @@ def _refusals(snapshot: Snapshot, deployment: Document) -> str:
             return ""
         by, why = refused
         if isinstance(by, TaintTolerationFilter):
-            taints = snapshot.columns.taints.of[node]
-            keys = sorted({taint.key or "" for taint in untolerated(shape.tolerations, taints)})
+            keys = sorted({taint.key or "" for taint in by.untolerated(shape, node)})
             why = f"{why} {', '.join(keys)}"
         reasons[why] += 1
     return ", ".join(f"{number:,} {why}" for why, number in reasons.most_common())

@@ -10,7 +10,7 @@ on nodes is one mask. Filters that look at other pods run only if the shape, or 
 term (see `existingterms`).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -20,27 +20,10 @@ from podium.api.core import Namespace
 from podium.api.selectors import NodeRequirement, Requirement
 from podium.planner.arrays import Bools, Rows
 from podium.planner.deadline import NEVER, Deadline
-from podium.planner.filters.counters import SelectorCounters
-from podium.planner.filters.exclusive import HostPortsFilter
-from podium.planner.filters.nodes import (
-    DeclaredFeaturesFilter,
-    NodeAffinityFilter,
-    NodeCache,
-    TaintTolerationFilter,
-    node_filters,
-    pod_refusal,
-)
-from podium.planner.filters.nominated import NominatedPods
-from podium.planner.filters.podaffinity import (
-    ExistingAntiAffinityFilter,
-    PodAffinityFilter,
-    PodAntiAffinityFilter,
-)
+from podium.planner.filters.counters import NominatedPods
+from podium.planner.filters.nodes import NodeCache, StaticFilter, unmet_terms
 from podium.planner.filters.refusals import Refusals, Unmet, counted_reason
-from podium.planner.filters.resources import ResourcesFilter
-from podium.planner.filters.spread import SpreadCounters, TopologyLabelsFilter, TopologySpreadFilter
-from podium.planner.filters.terms import unmet_terms
-from podium.planner.framework import NodeFilter, PodCounters
+from podium.planner.framework import ChainContext, NodeFilter, PodCounters, RoomFilter
 from podium.planner.shapes import Shape
 from podium.planner.snapshot import Snapshot
 
@@ -63,6 +46,26 @@ class _ShapeFilters:
     neighbours: tuple[NodeFilter, ...] | None = None
 
 
+class _PodRefusalFilter(StaticFilter):
+    """No nodes for a pod that kube-scheduler refuses before it checks a node, and all nodes for others."""
+
+    FIRST = True
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__(snapshot, lambda shape: shape.refused)
+
+    def reason(self, shape: Shape, row: int) -> str | None:  # noqa: ARG002 - it is the same for every row
+        """Return the reason against the pod."""
+        return shape.refused or None
+
+    def unmet(self, shape: Shape, nodes: Bools) -> str:  # noqa: ARG002 - as above
+        """Return nothing: the reason against the pod names no node."""
+        return ""
+
+    def _feasible(self, shape: Shape) -> Bools:
+        return np.full(len(self._snapshot.alive), not shape.refused)
+
+
 class Chain:
     """All filters of one snapshot, in kube-scheduler's order; `namespaces` may change.
 
@@ -79,48 +82,15 @@ class Chain:
         own_rules: bool = True,
         empty_selector: bool = True,
     ) -> None:
-        """`reserved` is the label of the only nodes that may be used, if it is set (see Settings).
-
-        By `own_rules` what a pod holds goes with it, and the delayed claims of a gang are decided together.
-        kube-scheduler does neither. `empty_selector` says that spread constraints with an empty selector
-        count all pods.
-        """
+        """The last three are those of ChainContext."""
         self.snapshot = snapshot
-        self.namespaces = namespaces
-        nodes = node_filters(snapshot, reserved)
-        self.node_affinity = next(
-            node_filter for node_filter in nodes if isinstance(node_filter, NodeAffinityFilter)
-        )
-        self.taints = next(
-            node_filter for node_filter in nodes if isinstance(node_filter, TaintTolerationFilter)
-        )
-        self.asked = asked = SelectorCounters(snapshot)
-        self.nominated = NominatedPods(snapshot)
-        self.resources = ResourcesFilter(snapshot)
-        by_plugins: dict[bool, list[NodeFilter]] = {False: [], True: []}
-        for plugin in snapshot.plugins:
-            by_plugins[plugin.LATE] += plugin.filters(own_rules=own_rules)
-        self.spread_counters = SpreadCounters(
-            asked, self.node_affinity, self.taints, empty_selector=empty_selector
-        )
-        self.spread = TopologySpreadFilter(asked, self.spread_counters, self.nominated)
-        self.pod_affinity = PodAffinityFilter(asked, namespaces, self.nominated)
-        self._existing = ExistingAntiAffinityFilter(snapshot, namespaces)
-        # In the order of kube-scheduler.
-        self._filters: tuple[NodeFilter, ...] = (
-            *nodes,
-            HostPortsFilter(snapshot),
-            self.resources,
-            *by_plugins[False],
-            self.spread,
-            TopologyLabelsFilter(snapshot),
-            self.pod_affinity,
-            PodAntiAffinityFilter(asked, namespaces),
-            self._existing,
-            *by_plugins[True],
-            DeclaredFeaturesFilter(snapshot),
-        )
-        self._static = tuple(part for node_filter in self._filters for part in node_filter.static)
+        context = ChainContext(namespaces, reserved, own_rules=own_rules, empty_selector=empty_selector)
+        self.nominated = context.shared(NominatedPods, snapshot)
+        # In the order of kube-scheduler, which is that of the plugins.
+        filters = (_PodRefusalFilter(snapshot), *context.filters_of(snapshot.plugins))
+        self._filters = tuple(sorted(filters, key=lambda node_filter: not node_filter.FIRST))
+        self.room = next(node_filter for node_filter in filters if isinstance(node_filter, RoomFilter))
+        self.fixed = tuple(part for node_filter in self._filters for part in node_filter.static)
         # The filters that other pods concern.
         self.dynamic = tuple(
             node_filter for node_filter in self._filters if node_filter not in node_filter.static
@@ -166,13 +136,15 @@ class Chain:
         finally:
             self._within, self._by_shape, self._version = before
 
-    def announce(self, shape_ids: Iterable[int]) -> None:
+    def announce(self, shape_ids: Collection[int]) -> None:
         """Announce that pods of these shapes are about to be placed; call it before any check of them."""
-        self._existing.terms.announce(shape_ids)
+        for node_filter in self.dynamic:
+            node_filter.announce(shape_ids)
 
     def drop_idle(self) -> None:
         """Forget the announced pods; call it before a plan is tried."""
-        self._existing.terms.drop_idle()
+        for node_filter in self.dynamic:
+            node_filter.drop_idle()
 
     def feasible(self, shape: Shape) -> Bools:
         """Return the node rows on which a pod of a shape may run now."""
@@ -180,7 +152,7 @@ class Chain:
 
     def with_room(self, shape: Shape) -> Bools:
         """Return the node rows that suit a shape and have room for it, apart from other pods' terms."""
-        return self._filters_for(shape).static & self.resources.mask(shape)
+        return self._filters_for(shape).static & self.room.mask(shape)
 
     def neighbours(self, shape: Shape) -> Bools:
         """Return the node rows where no other pod excludes one of the shape, whatever the room."""
@@ -261,7 +233,7 @@ class Chain:
         number = int(self.nodes.sum())
         remarks = (node_filter.remark(shape) for node_filter in self.dynamic)
         reasons = *sorted(permanent, key=counted_reason), *sorted(temporary, key=counted_reason)
-        return Refusals(number, reasons, shape, pod_refusal(shape), " ".join(filter(None, remarks)))
+        return Refusals(number, reasons, shape, shape.refused, " ".join(filter(None, remarks)))
 
     def unmet(self, shape: Shape, topology: Sequence[str] = ()) -> Unmet:
         """Return what keeps a pod of a shape from nodes whatever is preempted; call it only for a report.
@@ -281,7 +253,7 @@ class Chain:
                 words = unmet_terms(self.snapshot, nodes, (term,))
                 required.append(f"{words} (for the topology of the group)")
             left &= rows
-        for node_filter in sorted(self._static, key=lambda node_filter: node_filter.KEEPS_OUT):
+        for node_filter in sorted(self.fixed, key=lambda node_filter: node_filter.KEEPS_OUT):
             mask = node_filter.mask(shape)
             if (left & ~mask).any() or not (nodes & mask).any():
                 (kept_out if node_filter.KEEPS_OUT else required).append(node_filter.unmet(shape, nodes))
@@ -331,7 +303,7 @@ class Chain:
             static = self._masks.get(node_constraints(shape), lambda: self._suitable(shape))
             if self._within is not None:
                 static = static & self._within
-            filters = self._by_shape[id(shape)] = _ShapeFilters(shape, static, self.resources.fits_at(shape))
+            filters = self._by_shape[id(shape)] = _ShapeFilters(shape, static, self.room.fits_at(shape))
         return filters
 
     def _neighbours_for(self, shape: Shape) -> tuple[NodeFilter, ...]:
@@ -344,14 +316,11 @@ class Chain:
 
     def _suitable(self, shape: Shape) -> Bools:
         suiting = self.snapshot.alive.copy()
-        for node_filter in self._static:
+        for node_filter in self.fixed:
             suiting &= node_filter.mask(shape)
         return suiting
 
 
 def node_constraints(shape: Shape) -> tuple[object, ...]:
     """Return the part of a shape that decides which nodes suit it, apart from other pods."""
-    labels = tuple(constraint.topology_key for constraint in shape.spread)
-    affinity = (shape.selector, shape.node_required)
-    claims = (bool(shape.refused), *(need.node_constraints for need in shape.needs))
-    return shape.node_name, shape.tolerations, affinity, claims, shape.features, labels
+    return bool(shape.refused), *(need.node_constraints for need in shape.needs)

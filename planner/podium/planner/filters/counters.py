@@ -10,7 +10,7 @@ again. A plan removes thousands of pods and puts them back, and mostly no counte
 import itertools
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -20,6 +20,7 @@ from podium.planner.arrays import Bools, Int32s, Int64s, Rows
 from podium.planner.deadline import Deadline
 from podium.planner.filters.counter import DomainCounter, Domains, ShapeIntegers
 from podium.planner.framework import NodeFilter
+from podium.planner.reprieve import PodsByShape
 from podium.planner.shapes import Shape, weight
 from podium.planner.snapshot import Snapshot
 
@@ -286,6 +287,18 @@ class PodSelection(NamedTuple):
         return here and self.selector is not None and self.selector.matches(dict(shape.labels))
 
 
+def positions_of(pods: PodsByShape, selections: Iterable[PodSelection]) -> Rows:
+    """Return the positions of the pods that are in all of some selections."""
+    wanted = tuple(selections)
+    marks = next((labels for pods in wanted if (labels := required_labels(pods.selector)) is not None), None)
+    return pods.positions(
+        lambda shape: (
+            (marks is None or any(mark in shape.labels for mark in marks))
+            and all(selection.match(shape) for selection in wanted)
+        )
+    )
+
+
 class CountQuery(NamedTuple):
     """The pods that a counter counts (those in all of `pods`), and the domains (`where`)."""
 
@@ -415,3 +428,54 @@ class PerShape(Generic[P]):
 
     def _current(self) -> tuple[int, int]:
         return self._counters.version, self._counters.snapshot.columns.key_revision
+
+
+# Pods by domain: none.
+NO_PODS: Mapping[int, int] = {}
+
+
+class NominatedPods:
+    """The pods that count on nodes during one decision only because these nodes are reserved for them.
+
+    A nominated pod may come, or never. Filters that it can only make stricter (room, ports, anti-affinity)
+    count it once. For affinity and spread it may be the pod that makes a node pass. So a node has to pass
+    them with the nominated pods and without them, as in kube-scheduler (RunFilterPluginsWithNominatedPods).
+    Nominated pods do not move during a decision. So the number that a counter counts is computed once, and
+    the second answer is a subtraction. Between decisions there are none.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._rows: Rows = np.zeros(0, np.intp)
+        # By the identity of a counter, which is valid while the counter is held.
+        self._known: dict[int, tuple[DomainCounter, Mapping[int, int]]] = {}
+
+    def assume_all(self, rows: Rows) -> None:
+        """Set the nominated pods; each is assumed on its node."""
+        self._rows, self._known = rows, {}
+
+    def clear(self) -> None:
+        """Clear the nominated pods."""
+        self.assume_all(np.zeros(0, np.intp))
+
+    def counted(self, pods: tuple[PodSelection, ...], counter: DomainCounter) -> Mapping[int, int]:
+        """Return how many nominated pods a counter of `pods` counts, by domain; only domains with some."""
+        if not len(self._rows):
+            return NO_PODS
+        known = self._known.get(id(counter))
+        if known is None:
+            known = self._known[id(counter)] = (counter, self._count(pods, counter))
+        return known[1]
+
+    def _count(self, pods: tuple[PodSelection, ...], counter: DomainCounter) -> Mapping[int, int]:
+        snapshot, column = self._snapshot, counter.domains.column()
+        meant: dict[int, bool] = {}
+        counts: Counter[int] = Counter()
+        for row in self._rows.tolist():
+            shape_id, node = snapshot.shape.item(row), snapshot.node.item(row)
+            if shape_id not in meant:
+                meant[shape_id] = all(selection.match(snapshot.shapes[shape_id]) for selection in pods)
+            stays = counter.terminating or not snapshot.terminating.item(row)
+            if meant[shape_id] and stays and node >= 0 and column.item(node) >= 0:
+                counts[column.item(node)] += 1
+        return counts

@@ -1,9 +1,7 @@
 """Checks whether other pods use what a pod would use alone, such as host ports.
 
-Each such thing has a counter of the pods that use it. Host ports are taken on one node, so a domain is a
-node. The removal of pods can only free such things, and preemption may free them.
-
-Source: NodePorts of kube-scheduler 1.36 and 1.37.
+Each such thing has a counter of the pods that use it by node. The removal of pods can only free such things,
+and preemption may free them.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -15,10 +13,9 @@ from podium.planner.arrays import Bools
 from podium.planner.filters.counter import DomainCounter, node_rows
 from podium.planner.filters.counters import PerShape, TermCounters
 from podium.planner.framework import NodeFilter
-from podium.planner.shapes import HostPort, Shape
+from podium.planner.shapes import Shape
 from podium.planner.snapshot import Snapshot
 
-EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - a manifest's value; nothing is bound here
 Thing = TypeVar("Thing", bound=Hashable)
 
 
@@ -84,41 +81,13 @@ class ExclusiveUseFilter(NodeFilter, Generic[Thing]):
         ]
 
 
-class HostPortsFilter(ExclusiveUseFilter[HostPort]):
-    """The nodes where the host ports of the pod are free.
-
-    A port is taken by protocol, number and address. The address 0.0.0.0, or none, covers all addresses.
-    """
-
-    REASON = "node(s) didn't have free ports for the requested pod ports"
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        super().__init__(ExclusiveCounters(snapshot, _ports, _mark, ports_clash), _ports)
-
-
-def ports_clash(first: HostPort, second: HostPort) -> bool:
-    """Return whether two pods on a node cannot have these ports."""
-    same = (first.protocol, first.port) == (second.protocol, second.port)
-    return same and (first.ip == second.ip or EVERY_ADDRESS in (first.ip, second.ip))
-
-
 def exclusive(shape: Shape) -> bool:
     """Return whether a pod of a shape would use something alone."""
-    return bool(shape.ports) or any(need.used_alone for need in shape.needs)
+    return any(need.exclusive for need in shape.needs)
 
 
 def in_conflict(first: Shape, second: Shape, *, on_node: bool) -> bool:
     """Return whether pods of two shapes cannot have what they need, on one node or anywhere."""
-    if on_node and any(ports_clash(port, held) for port in first.ports for held in second.ports):
-        return True
     return any(
         need.excludes(other, on_node=on_node) for need, other in zip(first.needs, second.needs, strict=True)
     )
-
-
-def _ports(shape: Shape) -> Sequence[HostPort]:
-    return shape.ports
-
-
-def _mark(port: HostPort) -> Hashable:
-    return port.protocol, port.port

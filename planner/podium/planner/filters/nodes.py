@@ -1,46 +1,33 @@
-"""Filters on a node's own fields: name, taints, labels, volumes, features.
+"""The base of filters on a node's own fields, and the evaluation of node terms for all nodes.
 
 Nothing here depends on other pods. So an answer holds until a node changes, and pods with equal constraints
-share it. Each filter keeps its masks by the part of a shape that it reads. A toleration is evaluated once for
-each distinct set of taints, and the results are then looked up for all nodes at once. No preemption resolves
-these refusals. Semantics and texts are those of kube-scheduler 1.36 and 1.37. Their default gates hold (no Lt
-and Gt in tolerations). node_filters has its order.
+share it. Each filter keeps its masks by the part of a shape that it reads. No preemption resolves these
+refusals.
+
+A requirement on labels is evaluated once for each distinct value of a label. The results are then looked up
+for all nodes at once. A requirement on a label that no node has needs no look at nodes.
+
+kube-scheduler's reason for a refused node names no label ("node(s) didn't match Pod's node
+affinity/selector"). Its reader has to know which one, because no preemption and no priority helps there. The
+words are computed only for a refusal that is reported. They look at a limited number of requirements, because
+a tenant may write thousands.
 """
 
 from abc import abstractmethod
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
-from typing import Any, ClassVar, Generic, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from podium.api.groups import RESERVED
-from podium.api.schedulable import Taint
 from podium.api.selectors import NodeRequirement, Requirement
-from podium.planner.arrays import Bools
-from podium.planner.filters.terms import (
-    MOST_BYTES,
-    MOST_WORDED,
-    any_term,
-    everywhere,
-    labelled,
-    matching,
-    share,
-    unmet_terms,
-    with_names,
-)
-from podium.planner.framework import NodeFilter
-from podium.planner.shapes import Shape, ShapeToleration
+from podium.planner.arrays import Bools, Int32s, Int64s
+from podium.planner.framework import MAX_SCORE, NodeFilter
+from podium.planner.shapes import Shape
 from podium.planner.snapshot import Snapshot
 from podium.text import SHOWN, count, cut, some
 
 T = TypeVar("T", bound=npt.NDArray[Any])
-
-# A pod that tolerates this taint also accepts a node with spec.unschedulable.
-UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
-# The effects of a taint that keep a pod from being placed.
-_KEEPS_OUT = ("NoSchedule", "NoExecute")
 
 # The most bytes of answers in a NodeCache: 160 masks of 100,000 nodes.
 KEPT_BYTES = 2**24
@@ -78,12 +65,12 @@ class StaticFilter(NodeFilter):
     """A filter on one snapshot: a mask kept by the part it reads, and one text for every refused node."""
 
     REASON: ClassVar[str]
-    # The fields of a shape that the answer depends on.
-    READS: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, needs: Callable[[Shape], Any] = lambda _: ()) -> None:
+        """`needs` returns the part of a shape that the filter judges."""
         self.static = (self,)
         self._snapshot = snapshot
+        self._needs = needs
         self._kept = NodeCache[Bools](snapshot)
 
     def mask(self, shape: Shape) -> Bools:
@@ -92,7 +79,8 @@ class StaticFilter(NodeFilter):
 
     def reads(self, shape: Shape) -> Hashable:
         """Return the part of a shape that the answer depends on."""
-        return tuple(getattr(shape, field) for field in self.READS)
+        part: Hashable = self._needs(shape)
+        return part
 
     def reason(self, shape: Shape, row: int) -> str | None:
         """Return kube-scheduler's reason against a node row, None if it passes."""
@@ -117,227 +105,173 @@ class StaticFilter(NodeFilter):
         """Return the rows that pass; values for rows without a node do not matter."""
 
 
-class PodRefusalFilter(StaticFilter):
-    """No nodes for a pod that kube-scheduler refuses before it checks a node, and all nodes for others."""
+# The operators of requirements that a node without the label meets.
+_WITHOUT_LABEL = ("NotIn", "DoesNotExist")
+# The most requirements that are evaluated for one text.
+MOST_WORDED = 64
+# The most bytes of a key or a value in a text.
+MOST_BYTES = 80
 
-    READS = ("node_required", "refused")
 
-    def reason(self, shape: Shape, row: int) -> str | None:  # noqa: ARG002 - it is the same for every row
-        """Return the reason against the pod."""
-        return pod_refusal(shape) or None
+def matching(snapshot: Snapshot, term: NodeRequirement) -> Bools:
+    """Return the node rows that meet every expression of a term; all rows meet an empty term."""
+    passes = everywhere(snapshot)
+    for requirement in term.expressions:
+        if snapshot.columns.has(requirement.key):
+            passes &= labelled(snapshot, requirement)
+        elif requirement.operator not in _WITHOUT_LABEL:
+            return ~everywhere(snapshot)
+    for requirement in term.fields:
+        passes &= _rows_of_name(snapshot, requirement)
+    return passes
 
-    def unmet(self, shape: Shape, nodes: Bools) -> str:  # noqa: ARG002 - as above
-        """Return nothing: the reason against the pod names no node."""
+
+def labelled(snapshot: Snapshot, requirement: Requirement) -> Bools:
+    """Return the rows that meet a requirement, evaluated once for each value of its label."""
+    key, operator, values = requirement
+    column, ids = snapshot.columns.column(key), snapshot.columns.values(key)
+    # The last entry is for nodes without the label, whose id is -1.
+    table = np.full(ids.size + 1, operator == "NotIn", np.bool_)
+    if operator in ("Gt", "Lt"):
+        for value, value_id in ids.of.items():
+            table[value_id] = requirement.matches({key: value})
+    elif operator in ("Exists", "DoesNotExist"):
+        table[:-1], table[-1] = operator == "Exists", operator == "DoesNotExist"
+    else:
+        table[[ids.of[value] for value in values if value in ids.of]] = operator == "In"
+    return table[column]
+
+
+def with_names(snapshot: Snapshot, names: Iterable[str]) -> Bools:
+    """Return the rows of the nodes with these names."""
+    rows = np.zeros(len(snapshot.alive), np.bool_)
+    rows[[snapshot.row[name] for name in names if name in snapshot.row]] = True
+    return rows
+
+
+def everywhere(snapshot: Snapshot) -> Bools:
+    """Return all rows."""
+    return np.ones(len(snapshot.alive), np.bool_)
+
+
+def any_term(snapshot: Snapshot, terms: Iterable[NodeRequirement]) -> Bools:
+    """Return the node rows that meet one of some terms."""
+    passes = np.zeros(len(snapshot.alive), np.bool_)
+    for term in terms:
+        passes |= matching(snapshot, term)
+    return passes
+
+
+def all_terms(snapshot: Snapshot, alternatives: Iterable[Iterable[NodeRequirement]]) -> Bools:
+    """Return the node rows that meet one term of each of some alternatives."""
+    passes = everywhere(snapshot)
+    for terms in alternatives:
+        passes &= any_term(snapshot, terms)
+    return passes
+
+
+def share(number: int, nodes: Bools, singular: str, plural: str) -> str:
+    """Return how many of some nodes (rows) do what the verbs say: `no node has`, `2 of 4 nodes have`."""
+    total = int(nodes.sum())
+    if not number:
+        return f"no node {singular}"
+    if number == total:
+        return f"the only node {singular}" if total == 1 else f"all {total:,} nodes {plural}"
+    return f"{number:,} of {count(total, 'node')} {singular if number == 1 else plural}"
+
+
+def unmet_terms(snapshot: Snapshot, nodes: Bools, terms: Sequence[NodeRequirement]) -> str:
+    """Return which requirements not all `nodes` (rows) meet, with how many meet them; empty for none.
+
+    One of the terms must hold. Of several it is the one for which some node lacks the fewest requirements.
+    """
+    judged: list[_Term] = []
+    left = MOST_WORDED
+    for term in terms:
+        if judged and len(term.expressions) + len(term.fields) > left:
+            break
+        judged.append(_judged_term(snapshot, nodes, term, left))
+        left -= judged[-1].requirements
+    if not judged:
         return ""
+    nearest = min(judged, key=lambda term: (term.lacking, -term.nearest))
+    if len(terms) == 1:
+        return nearest.words(nodes)
+    number = int((any_term(snapshot, terms[: len(judged)]) & nodes).sum())
+    the = "" if len(judged) == len(terms) else "the first "
+    meet = share(number, nodes, "meets", "meet")
+    which = f"{meet} {'one' if number else 'any'} of {the}{len(judged)} affinity terms"
+    return f"{which}, and the nearest needs {nearest.words(nodes)}"
 
-    def _feasible(self, shape: Shape) -> Bools:
-        return np.full(len(self._snapshot.alive), not pod_refusal(shape))
 
+class _Term(NamedTuple):
+    """The number of `requirements` of a term, and those that not all nodes meet: how many do, and in words.
 
-class NamedNodesFilter(StaticFilter):
-    """The nodes that a pod's required affinity names, if each of its terms names some.
-
-    kube-scheduler looks at no other node then, and reports so before any filter runs.
+    At least `lacking` requirements are unmet on each node, and no more on `nearest` nodes.
     """
 
-    REASON = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
-    READS = ("node_required",)
+    requirements: int
+    unmet: tuple[tuple[int, str], ...]
+    lacking: int
+    nearest: int
 
-    def unmet(self, shape: Shape, nodes: Bools) -> str:  # noqa: ARG002 - as above
-        """Return nothing: the filter of the affinity names the terms."""
-        return ""
-
-    def _feasible(self, shape: Shape) -> Bools:
-        names = _named(shape)
-        return everywhere(self._snapshot) if names is None else with_names(self._snapshot, names)
-
-
-class NodeNameFilter(StaticFilter):
-    """The node that a pod requests by name."""
-
-    REASON = "node(s) didn't match the requested node name"
-    READS = ("node_name",)
-
-    def unmet(self, shape: Shape, nodes: Bools) -> str:
-        """Return the name that the pod requests."""
-        having = share(int((nodes & self.mask(shape)).sum()), nodes, "has", "have")
-        return f"spec.nodeName={cut(shape.node_name or '', MOST_BYTES)}: {having} this name"
-
-    def _feasible(self, shape: Shape) -> Bools:
-        if shape.node_name is None:
-            return everywhere(self._snapshot)
-        return with_names(self._snapshot, (shape.node_name,))
+    def words(self, nodes: Bools) -> str:
+        """Return the requirements that not all nodes meet, those that the fewest meet first."""
+        unmet = sorted(self.unmet, key=lambda requirement: requirement[0])
+        texts = [words for _, words in unmet[:SHOWN]]
+        if len(unmet) > SHOWN:
+            texts.append(count(len(unmet) - SHOWN, "more requirement"))
+        number = self.nearest if not self.lacking else 0
+        if len(unmet) > 1 and number < unmet[0][0]:
+            together = "both" if len(unmet) == 2 else "all of them"
+            texts.append(f"and {share(number, nodes, 'meets', 'meet')} {together}")
+        return ", ".join(texts)
 
 
-class NodeUnschedulableFilter(StaticFilter):
-    """Nodes that are not cordoned, or all for a pod that tolerates the taint of cordoned ones."""
-
-    REASON = "node(s) were unschedulable"
-    READS = ("tolerations",)
-    KEEPS_OUT = True
-
-    def unmet(self, shape: Shape, nodes: Bools) -> str:
-        """Return how many nodes are cordoned."""
-        cordoned = int((nodes & ~self.mask(shape)).sum())
-        return f"spec.unschedulable: {share(cordoned, nodes, 'is', 'are')} cordoned"
-
-    def _feasible(self, shape: Shape) -> Bools:
-        if tolerates(shape.tolerations, UNSCHEDULABLE):
-            return everywhere(self._snapshot)
-        return ~self._snapshot.unschedulable
-
-
-class ReservedNodesFilter(StaticFilter):
-    """Nodes with the label by which an administrator reserves nodes for Podium."""
-
-    REASON = "node(s) were not reserved for Podium"
-
-    def __init__(self, snapshot: Snapshot, label: str) -> None:
-        super().__init__(snapshot)
-        key, equal, value = label.partition("=")
-        self._label = Requirement(key, "In", (value,)) if equal else Requirement(key, "Exists", ())
-
-    def unmet(self, shape: Shape, nodes: Bools) -> str:  # noqa: ARG002 - as above
-        """Return the label of reserved nodes."""
-        return unmet_terms(self._snapshot, nodes, (NodeRequirement((self._label,)),))
-
-    def _feasible(self, shape: Shape) -> Bools:  # noqa: ARG002 - as above
-        return labelled(self._snapshot, self._label)
+def _judged_term(snapshot: Snapshot, nodes: Bools, term: NodeRequirement, most: int) -> _Term:
+    """Return the first `most` requirements of a term, evaluated."""
+    requirements = (*term.expressions, *term.fields)[:most]
+    lacking: Int32s = np.zeros(len(nodes), np.int32)
+    unmet = []
+    for at, requirement in enumerate(requirements):
+        field = at >= len(term.expressions)
+        rows = _rows_of_name(snapshot, requirement) if field else labelled(snapshot, requirement)
+        lacking += ~rows
+        if (nodes & ~rows).any():
+            number = int((rows & nodes).sum())
+            subject, label = _worded(requirement, field=field)
+            verbs = ("meets", "meet") if label == "this" else ("has", "have")
+            unmet.append((number, f"{subject}: {share(number, nodes, *verbs)} {label}"))
+    fewest = int(lacking[nodes].min(initial=len(requirements)))
+    return _Term(len(requirements), tuple(unmet), fewest, int((lacking[nodes] == fewest).sum()))
 
 
-class TaintTolerationFilter(StaticFilter):
-    """Nodes whose every NoSchedule and NoExecute taint is tolerated.
-
-    On nodes `reserved` for Podium, all its pods tolerate the taint that excludes other pods. They do not
-    tolerate NoExecute, because a kubelet would reject them.
-    """
-
-    REASON = "node(s) had untolerated taint(s)"
-    READS = ("tolerations",)
-    KEEPS_OUT = True
-
-    def __init__(self, snapshot: Snapshot, *, reserved: bool = False) -> None:
-        super().__init__(snapshot)
-        self._always = (ShapeToleration(RESERVED, "Exists", effect="NoSchedule"),) if reserved else ()
-
-    def _feasible(self, shape: Shape) -> Bools:
-        columns = self._snapshot.columns
-        tolerations = shape.tolerations + self._always
-        table = np.zeros(columns.taints.ids.size, np.bool_)
-        for taints, set_id in columns.taints.ids.of.items():
-            table[set_id] = not untolerated(tolerations, taints)
-        return table[columns.taints.rows]
-
-    def unmet(self, shape: Shape, nodes: Bools) -> str:
-        """Return the taints for which the pod lacks a toleration, those on the most nodes first."""
-        tolerations, columns = shape.tolerations + self._always, self._snapshot.columns
-        # A cordoned node also has a taint that says so.
-        ids = columns.taints.rows[nodes & ~self.mask(shape) & ~self._snapshot.unschedulable]
-        number_of = dict(zip(*(array.tolist() for array in np.unique(ids, return_counts=True)), strict=True))
-        tainted = Counter[Taint]()
-        for taints, set_id in columns.taints.ids.of.items():
-            for taint in dict.fromkeys(untolerated(tolerations, taints)) if set_id in number_of else ():
-                tainted[taint] += number_of[set_id]
-        texts = [
-            f"{_taint_words(taint)}: {share(number, nodes, 'has', 'have')} this taint"
-            for taint, number in tainted.most_common(SHOWN)
-        ]
-        if len(tainted) > SHOWN:
-            texts.append(count(len(tainted) - SHOWN, "more taint"))
-        return (
-            f"{', '.join(texts)}, and the pod has no toleration for {'it' if len(texts) == 1 else 'them'}"
-            if texts
-            else ""
-        )
+def _worded(requirement: Requirement, *, field: bool) -> tuple[str, str]:
+    """Return a requirement as `kubectl get --selector` writes it, and what a node that meets it has."""
+    key, value = cut(requirement.key, MOST_BYTES), cut(some(requirement.values), SHOWN * MOST_BYTES)
+    single = len(requirement.values) == 1
+    match requirement.operator:
+        case "In":
+            equal = f"{key}={value}", "this name" if field else "this label"
+            return equal if single else (f"{key} in ({value})", "such a label")
+        case "NotIn":
+            return f"{key}!={value}" if single else f"{key} notin ({value})", "this"
+        case "Exists":
+            return key, "this label"
+        case "DoesNotExist":
+            return f"!{key}", "this"
+        case "Gt" | "Lt" as operator:
+            return f"{key}{'>' if operator == 'Gt' else '<'}{value}", "this"
+        case operator:
+            return f"{key} {cut(operator, MOST_BYTES)}", "this"
 
 
-class NodeAffinityFilter(StaticFilter):
-    """Nodes that match both the node selector and one term of the required affinity."""
-
-    REASON = "node(s) didn't match Pod's node affinity/selector"
-    READS = ("selector", "node_required")
-
-    def unmet(self, shape: Shape, nodes: Bools) -> str:
-        """Return the labels and names that the pod selects."""
-        pairs = _selected(shape)
-        if shape.node_required is None:
-            return unmet_terms(self._snapshot, nodes, (NodeRequirement(pairs),))
-        terms = [
-            NodeRequirement((*pairs, *term.expressions), term.fields)
-            for term in shape.node_required[: MOST_WORDED + 1]
-        ]
-        return unmet_terms(self._snapshot, nodes, terms)
-
-    def _feasible(self, shape: Shape) -> Bools:
-        passes = matching(self._snapshot, NodeRequirement(_selected(shape)))
-        if shape.node_required is not None:
-            passes &= any_term(self._snapshot, shape.node_required)
-        return passes
+def _rows_of_name(snapshot: Snapshot, requirement: Requirement) -> Bools:
+    # The name is the only field there is.
+    rows = with_names(snapshot, requirement.values)
+    return rows if requirement.operator == "In" else ~rows
 
 
-class DeclaredFeaturesFilter(StaticFilter):
-    """Nodes whose kubelet declares every feature that a pod requires."""
-
-    REASON = "node(s) didn't match Pod's required features"
-    READS = ("features",)
-
-    def unmet(self, shape: Shape, nodes: Bools) -> str:
-        """Return the features that the pod requires."""
-        having = share(int((nodes & self.mask(shape)).sum()), nodes, "declares", "declare")
-        return f"required features {some(shape.features)}: {having} them"
-
-    def _feasible(self, shape: Shape) -> Bools:
-        if not shape.features:
-            return everywhere(self._snapshot)
-        sets = self._snapshot.columns.features
-        table = np.zeros(sets.ids.size, np.bool_)
-        for features, set_id in sets.ids.of.items():
-            table[set_id] = features.issuperset(shape.features)
-        return table[sets.rows]
-
-
-def node_filters(snapshot: Snapshot, reserved: str = "") -> list[StaticFilter]:
-    """Return the filters in the order of kube-scheduler; ports and resources precede volumes.
-
-    If some nodes are `reserved` (a label), that filter precedes all others on nodes.
-    """
-    only = (ReservedNodesFilter(snapshot, reserved),) if reserved else ()
-    taints = TaintTolerationFilter(snapshot, reserved=bool(reserved))
-    named = NamedNodesFilter(snapshot), NodeNameFilter(snapshot), NodeUnschedulableFilter(snapshot)
-    return [PodRefusalFilter(snapshot), *only, *named, taints, NodeAffinityFilter(snapshot)]
-
-
-def pod_refusal(shape: Shape) -> str:
-    """Return why kube-scheduler refuses a pod before it checks any node, empty if it does not."""
-    return "pod affinity terms conflict" if _named(shape) == set() else shape.refused
-
-
-def tolerates(tolerations: tuple[ShapeToleration, ...], taint: Taint) -> bool:
-    """Return whether one of the tolerations covers a taint."""
-    return any(toleration.tolerates(taint) for toleration in tolerations)
-
-
-def untolerated(tolerations: tuple[ShapeToleration, ...], taints: Iterable[Taint]) -> list[Taint]:
-    """Return those of a node's taints that exclude a pod with these tolerations."""
-    return [taint for taint in taints if taint.effect in _KEEPS_OUT and not tolerates(tolerations, taint)]
-
-
-def _named(shape: Shape) -> set[str] | None:
-    """Return the nodes that a required affinity names, None if a term names none."""
-    names: set[str] = set()
-    for term in shape.node_required or ():
-        meant = [set(field.values) for field in term.fields if field.operator == "In"]
-        if not meant:
-            return None
-        names |= set.intersection(*meant)
-    return names if shape.node_required else None
-
-
-def _selected(shape: Shape) -> tuple[Requirement, ...]:
-    """Return the node selector of a shape as requirements."""
-    return tuple(Requirement(key, "In", (value,)) for key, value in shape.selector)
-
-
-def _taint_words(taint: Taint) -> str:
-    value = f"={taint.value}" if taint.value else ""
-    return f"{cut(f'{taint.key}{value}', MOST_BYTES)}:{taint.effect}"
+def scaled(values: Int32s) -> Int64s:
+    """Return nonnegative values scaled to 0 to MAX_SCORE by their largest; all 0 stay 0."""
+    return values.astype(np.int64) * MAX_SCORE // max(int(values.max(initial=0)), 1)

@@ -8,7 +8,7 @@ returns cannot be interrupted: see docs/plugins.md.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType as Frozen
 from typing import Any
@@ -23,9 +23,9 @@ from podium.planner.arrays import Bools, Int64s, Rows
 from podium.planner.filters.counter import node_rows
 from podium.planner.filters.counters import PerShape, TermCounters
 from podium.planner.filters.nodes import NodeCache, StaticFilter
-from podium.planner.framework import NodeFilter, Plugin
+from podium.planner.framework import ChainContext, NodeFilter, Plugin
 from podium.planner.overlay import NO_POD
-from podium.planner.shapes import PodNeed, Shape
+from podium.planner.shapes import PodNeed, Shape, ShapeContext
 from podium.planner.snapshot import Snapshot
 from podium.plugins import HIGHEST, NodeFacts, NodePlugin, PodFacts
 from podium.text import cut, one_line
@@ -239,15 +239,9 @@ class OutOfTreePlugin(Plugin):
         need = shape.needs[self._at]
         return need.value if isinstance(need, OutOfTreeNeed) else None
 
-    def pre_filter(
-        self,
-        pod: Schedulable,
-        requested: Collection[str],  # noqa: ARG002 - all of its requests are shown
-        minor: int,
-        missing: dict[str, None],  # noqa: ARG002 - its failure is a refusal
-    ) -> OutOfTreeNeed:
+    def pre_filter(self, pod: Schedulable, context: ShapeContext) -> OutOfTreeNeed:
         """Return what a pod needs; a failure refuses every node."""
-        requests = dict(pod_requests(pod, minor).amounts)
+        requests = dict(pod_requests(pod, context.minor).amounts)
         shown = (*self._shown(pod), tuple(sorted(requests.items())))
         need = self._needs.get(shown)
         if need is None:
@@ -262,7 +256,7 @@ class OutOfTreePlugin(Plugin):
             self._needs[shown] = need
         return need
 
-    def filters(self, *, own_rules: bool) -> tuple[NodeFilter, ...]:  # noqa: ARG002 - the same by all rules
+    def filters(self, context: ChainContext) -> tuple[NodeFilter, ...]:  # noqa: ARG002 - the same by all rules
         """Return the filter, unless the plugin has none, and the score."""
         score = OutOfTreeScore(self, self._snapshot)
         filtering = type(self.own).filter is not NodePlugin.filter

@@ -20,7 +20,6 @@ from podium.planner.arrays import Bools, Int32s, Int64s, Rows, summed
 from podium.planner.deadline import Deadline
 from podium.planner.filters.chain import Chain
 from podium.planner.filters.exclusive import in_conflict
-from podium.planner.filters.terms import labels_of
 from podium.planner.shapes import Shape
 from podium.planner.snapshot import Snapshot
 
@@ -359,8 +358,4 @@ def _alone(chain: Chain, shape: Shape) -> bool:
     """Return whether pods of a shape exclude each other from one host."""
     if in_conflict(shape, shape, on_node=True):
         return True
-    around = labels_of(chain.namespaces.get(shape.namespace))
-    return any(
-        term.topology_key == _HOST and term.matches(shape.namespace, around, dict(shape.labels))
-        for term in shape.pod_anti_affinity
-    )
+    return any(node_filter.alone(shape) for node_filter in chain.dynamic)

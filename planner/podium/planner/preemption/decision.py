@@ -132,9 +132,8 @@ def pod_obstacles(chain: Chain, planner: DomainPlanner) -> Obstacles:
         if dry_run.plain:
             return obstacles_without_victims(chain, shape)
         alone = free = chain.feasible(shape)
-        if shape.spread or shape.pod_affinity:
-            # Spread and affinity may refuse the pod because units are gone. Any other current refusal is
-            # permanent.
+        if any(node_filter.LOSES and node_filter.concerns(shape) for node_filter in chain.dynamic):
+            # They may refuse the pod because units are gone. Any other current refusal is permanent.
             alone = chain.with_room(shape) & ~_permanently_refused(chain, planner, leads)
         reasons = dict(chain.refused_rows(shape, snapshot.alive & ~alone))
     elsewhere = []
@@ -149,7 +148,7 @@ def pod_obstacles(chain: Chain, planner: DomainPlanner) -> Obstacles:
 
 
 def _permanently_refused(chain: Chain, planner: DomainPlanner, leads: Rows) -> Bools:
-    """Return the node rows where spread or affinity refuses the pod, whichever units are evicted."""
+    """Return the node rows where a filter refuses the pod, whichever units are evicted."""
     shapes, snapshot = chain.snapshot.shapes, chain.snapshot
     ids = np.unique(snapshot.shape[planner.units.all_members(leads)]).tolist()
     dry_run = planner.dry_run

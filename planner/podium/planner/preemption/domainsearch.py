@@ -22,11 +22,12 @@ from podium.groups.topology import preferred_topology, spread_topology
 from podium.planner.arrays import Floats, Int64s, Rows
 from podium.planner.deadline import Deadline
 from podium.planner.filters.refusals import Refusals
+from podium.planner.framework import MAX_SCORE
 from podium.planner.placement import Placer
 from podium.planner.preemption.capacity import PodKinds, kinds_of, slots
 from podium.planner.preemption.target import PlacementTarget
 from podium.planner.preemption.topology import CLUSTER, Domain, Topology
-from podium.planner.scores import MAX, SCORED_RESOURCES
+from podium.planner.scores import SCORED_RESOURCES
 from podium.planner.semantics import Semantics
 
 # kube-scheduler 1.38 looks for feasible domains until it has a share of all, in random order. The share falls
@@ -256,7 +257,7 @@ class DomainLevel:
         members = [self.target.running + len(candidate.placed or ()) for candidate in located]
         most = max(members)
         points = [
-            self._allocated(candidate) + count * MAX // most
+            self._allocated(candidate) + count * MAX_SCORE // most
             for candidate, count in zip(located, members, strict=True)
         ]
         best = located[points.index(max(points))]
@@ -303,7 +304,7 @@ class DomainLevel:
                 continue
             used = int(snapshot.scored[position][rows].sum())
             used += sum(snapshot.shape_at(row).scored[position] for row in located.placed or ())
-            points += min(used, capacity) * MAX // capacity
+            points += min(used, capacity) * MAX_SCORE // capacity
             resources += 1
         return points // max(resources, 1)
 

@@ -4,9 +4,14 @@ Every method of a dry run moves pods on the snapshot, inside a trial of the call
 Thousands of units are checked for whether they can be given back beside the preemptor (`reprieved`). Each one
 that stays reduces the room for the next. Most units have no pod on a node of the preemptor, and concern it in
 no other way: they stay without a check. For the others the answer is a subtraction of integers
-(`RemainingRoom`), and where neighbours decide, mostly a comparison (`neighbours`).
+(`RemainingRoom`), and where neighbours decide, mostly a comparison (`Neighbours`).
+
+Neighbours decide beyond room too. A unit is refused if it has a pod in a domain that a member keeps to
+itself, or one that keeps a member out. So pods are sorted by their effect on the preemptor, for all units
+together (see `reprieve`). Few remain whose effect depends on the pods that were given back before.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -18,6 +23,8 @@ import numpy as np
 
 from podium.planner.arrays import Bools, Int32s, Int64s, Rows
 from podium.planner.deadline import NEVER, Deadline
+from podium.planner.filters.chain import Chain
+from podium.planner.filters.exclusive import exclusive, in_conflict
 from podium.planner.overlay import Trial
 from podium.planner.placement import Placer
 from podium.planner.preemption.capacity import (
@@ -28,11 +35,12 @@ from podium.planner.preemption.capacity import (
     kinds_of,
 )
 from podium.planner.preemption.groupplacement import attempts, place_pods
-from podium.planner.preemption.neighbours import Neighbours
 from podium.planner.preemption.target import PreemptorPods
 from podium.planner.preemption.topology import CLUSTER, Domain, Topology
 from podium.planner.preemption.units import Units
+from podium.planner.reprieve import PlacedMembers, PodsByShape
 from podium.planner.semantics import Semantics
+from podium.planner.shapes import Shape
 from podium.planner.snapshot import Snapshot
 
 # The room of a resource that no pod of the preemptor requests on a node: more than all pods there can take.
@@ -42,9 +50,9 @@ _UNLIMITED = 2**100
 class DryRun:
     """A preemptor and the units around it; `plain` if nothing but resources can refuse its pods.
 
-    `searches` says that a filter searches for what suits one of its pods.
-    `has_pod_affinity` says that one of its pods has required affinity to other pods. `monotone` says that
-    more room can only help, which is so if all its pods have the same requests.
+    `searches` says that a filter searches for what suits one of its pods. `joins` says that one of its pods
+    goes only where other pods are. `monotone` says that more room can only help, which is so if all its pods
+    have the same requests.
     """
 
     def __init__(
@@ -66,7 +74,8 @@ class DryRun:
         self.plain = all(placer.chain.resources_only(shape) for shape in distinct)
         searching = [node_filter for node_filter in placer.chain.dynamic if node_filter.SEARCHES]
         self.searches = any(search.concerns(shape) for search in searching for shape in distinct)
-        self.has_pod_affinity = any(shape.pod_affinity for shape in distinct)
+        joining = [node_filter for node_filter in placer.chain.dynamic if node_filter.JOINS]
+        self.joins = any(node_filter.concerns(shape) for node_filter in joining for shape in distinct)
         alike = len({asked(placer.chain, shape) for shape in distinct}) == 1
         self.monotone = self.plain and alike and preemptor.tree is None
 
@@ -321,7 +330,7 @@ class _CheckedUnit(NamedTuple):
 
 
 def reprieved(
-    units: Units, leads: Rows, placed: Mapping[int, int], neighbours: Neighbours | None, deadline: Deadline
+    units: Units, leads: Rows, placed: Mapping[int, int], neighbours: "Neighbours | None", deadline: Deadline
 ) -> Bools:
     """Return for each unit whether it can be given back where it ran, after those before it.
 
@@ -380,3 +389,86 @@ def _units_to_check(  # noqa: PLR0917 - arrays by pod
         start += len(members)
         at = at[counted[at]]
         yield _CheckedUnit(number, [taken for _, here, taken in members if here], rows[at], nodes[at])
+
+
+class Neighbours:
+    """The pods of a preemptor where they were `placed` (node rows by pod row), and those around them."""
+
+    def __init__(self, chain: Chain, placed: Mapping[int, int], deadline: Deadline) -> None:
+        self._snapshot = snapshot = chain.snapshot
+        self._deadline = deadline
+        self._members = members = PlacedMembers(snapshot, snapshot.shapes, placed, deadline)
+        reprieves = (node_filter.reprieve(members) for node_filter in chain.dynamic)
+        self._reprieves = [reprieve for reprieve in reprieves if reprieve is not None]
+        self._counting = [node_filter for node_filter in chain.dynamic if node_filter.COUNTS]
+
+    def excluded(self, rows: Rows, nodes: Int32s) -> Bools:
+        """Return which pods on these nodes keep out a member where it was placed, or are kept out by one."""
+        pods = PodsByShape(self._snapshot.shapes, self._snapshot.shape[rows])
+        excluded = np.zeros(len(rows), np.bool_)
+        for reprieve in self._reprieves:
+            own = reprieve.excluded(pods, nodes)
+            if own is not None:
+                excluded |= own
+        users = [shape for shape in self._members.shapes.values() if exclusive(shape)]
+        if users:
+            excluded |= self._conflicts_on_node(pods, nodes)
+            for shape, positions in pods.each():
+                if exclusive(shape):
+                    excluded[positions] |= any(in_conflict(shape, member, on_node=False) for member in users)
+        return excluded
+
+    def counted(self, rows: Rows, nodes: Int32s) -> Bools:
+        """Return which pods on these nodes count for a member."""
+        pods = PodsByShape(self._snapshot.shapes, self._snapshot.shape[rows])
+        counted = np.zeros(len(rows), np.bool_)
+        for reprieve in self._reprieves:
+            own = reprieve.counted(pods, rows, nodes)
+            if own is not None:
+                counted |= own
+        return counted
+
+    def admits(self, rows: Rows, nodes: Int32s) -> bool:
+        """Return whether the members fit beside more pods, and count these pods if they do.
+
+        Call it while the members count nowhere.
+        """
+        snapshot, known = self._snapshot, True
+        for reprieve in self._reprieves:
+            allowed = reprieve.allows(rows, nodes)
+            if allowed is False:
+                return False
+            known &= allowed is True
+        with snapshot.trial() as kept:
+            snapshot.assume_many(rows, nodes)
+            if not known and not self._can_place_again():
+                return False
+            kept.commit()
+        return True
+
+    def _can_place_again(self) -> bool:
+        """Place the members where they were, as far as other pods decide how; return whether all fit."""
+        snapshot = self._snapshot
+        with snapshot.trial():
+            for row, node in self._members.placed.items():
+                self._deadline.enforce()
+                shape = snapshot.shape_at(row)
+                if any(node_filter.reason(shape, node) is not None for node_filter in self._counting):
+                    return False
+                snapshot.assume(row, node)
+        return True
+
+    def _conflicts_on_node(self, pods: PodsByShape, nodes: Int32s) -> Bools:
+        """Return which pods use a thing, such as a host port, that a member uses on the same node."""
+        held: dict[int, list[Shape]] = defaultdict(list)
+        for shape_id, shape in self._members.shapes.items():
+            for node in self._members.nodes[shape_id] if exclusive(shape) else ():
+                held[node].append(shape)
+        hosts = np.zeros(len(self._snapshot.alive), np.bool_)
+        hosts[list(held)] = True
+        same = np.zeros(len(nodes), np.bool_)
+        for shape, owners in pods.each():
+            for at in owners[hosts[nodes[owners]]].tolist() if exclusive(shape) else ():
+                self._deadline.enforce()
+                same[at] = any(in_conflict(shape, member, on_node=True) for member in held[nodes.item(at)])
+        return same

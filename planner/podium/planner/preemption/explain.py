@@ -418,7 +418,7 @@ class Explainer:
         """Return the refusal of a pod of a shape on a node."""
         chain, shape = self._engine.placer.chain, self._snapshot.shapes[shape_id]
         why = chain.reasons(shape, node)
-        return _ExplainedRefusal(", ".join(why), why == chain.resources.reasons(shape, node))
+        return _ExplainedRefusal(", ".join(why), why == chain.room.reasons(shape, node))
 
     @cached_property
     def _lacking(self) -> dict[int, set[str]]:

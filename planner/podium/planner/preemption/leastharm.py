@@ -265,7 +265,7 @@ def least_harm(
     and nodes can refuse the preemptor in this domain. `effort` is that of the search.
     """
     single = domain.node is not None and not only_room
-    if (single or dry_run.has_pod_affinity) and _placed_without(dry_run, domain, ordered) is None:
+    if (single or dry_run.joins) and _placed_without(dry_run, domain, ordered) is None:
         # The KEP checks this first: no unit is evicted for a preemptor with affinity to a potential victim.
         return None
     evicted = _by_resources(dry_run, budgets, domain, ordered, now=now, effort=effort)

@@ -251,7 +251,7 @@ class PlanningState:
                 for units, _ in self._units.values():
                     units.mark_all_changed()
             case Namespace():
-                self.placer.reload_namespaces()
+                self.placer.chain.reload_namespaces()
             case _:
                 pass
 
@@ -389,7 +389,7 @@ class PlanningState:
         Filters may raise DecisionTimeoutError after the deadline.
         """
         self._planning = True
-        self.placer.drop_idle()
+        self.placer.chain.drop_idle()
         self.snapshot.deadline = deadline
         try:
             with self.snapshot.trial():

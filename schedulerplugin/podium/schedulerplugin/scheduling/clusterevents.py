@@ -5,12 +5,12 @@ once. The answer may wrongly be yes (one useless attempt, after a backoff), but 
 exact answer costs more than an attempt, it is yes.
 """
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from itertools import chain
 from typing import NamedTuple, Protocol
 
 from podium.api.schedulable import Schedulable
-from podium.planner.shapes import PodTerm, Shape
+from podium.planner.shapes import Shape
 
 # Up to this many nodes are checked one by one; of more, those without room are filtered at once.
 _FEW_PLACES = 32
@@ -142,35 +142,21 @@ def helps(events: ClusterEvents, kind: PodRequirements, cluster: ClusterQueries)
 
 def is_restricted(shape: Shape) -> bool:
     """Return whether plugins may restrict the nodes of a pod; `missing` may have objects of theirs."""
-    return bool(shape.refused or shape.missing) or any(need.restricts for need in shape.needs)
+    return bool(shape.missing) or any(need.restricts for need in shape.needs)
 
 
 def _looks_around(shape: Shape) -> bool:
     """Return whether the labels of other pods restrict the nodes of a pod."""
-    return bool(shape.spread or shape.pod_affinity or shape.pod_anti_affinity)
+    return any(need.looks_around for need in shape.needs)
 
 
 def _sees(shape: Shape, events: ClusterEvents) -> bool:
     """Return whether pods that came, left or changed match a term of a pod."""
-    if not _looks_around(shape):
-        return False
-    return events.any_pod or any(
-        _sees_one(shape, namespace, dict(labels)) for namespace, labels in events.neighbours
-    )
-
-
-def _sees_one(shape: Shape, namespace: str, labels: Mapping[str, str]) -> bool:
-    if namespace == shape.namespace and any(
-        constraint.selector is not None and constraint.selector.matches(labels) for constraint in shape.spread
-    ):
-        return True
-    return any(_means(term, namespace, labels) for term in (*shape.pod_affinity, *shape.pod_anti_affinity))
-
-
-def _means(term: PodTerm, namespace: str, labels: Mapping[str, str]) -> bool:
-    """Return whether a term may match a pod; a term with a namespace selector may match any namespace."""
-    within = namespace in term.namespaces or term.namespace_selector is not None
-    return within and term.selector is not None and term.selector.matches(labels)
+    needs = [need for need in shape.needs if need.looks_around]
+    if not needs or events.any_pod:
+        return bool(needs)
+    neighbours = ((namespace, dict(labels)) for namespace, labels in events.neighbours)
+    return any(need.looks_at(shape, *neighbour) for neighbour in neighbours for need in needs)
 
 
 def _repels(pod: Schedulable) -> bool:

@@ -21,13 +21,13 @@ from podium.cluster.reader import Child, Name, group_of, name_of
 from podium.cluster.state import Readable
 from podium.groups.divergence import reported
 from podium.groups.trees import group_at, members_below
-from podium.planner.features import declared
 from podium.planner.liveplugin import ObjectKey
 from podium.planner.overlay import PENDING
 from podium.planner.preemption.protection import exemption, protected
 from podium.planner.progress import created_claims
 from podium.planner.rejections import rejected_for
 from podium.planner.settings import Budgets
+from podium.planner.snapshot import declared_features
 from podium.schedulerplugin.scheduling.effects import Key, pod_ref
 from podium.schedulerplugin.scheduling.entrypods import EntryPods
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
@@ -449,7 +449,7 @@ def _same_node(before: Readable | None, after: SchedulableNode) -> bool:
         before.spec == after.spec
         and before.metadata.labels == after.metadata.labels
         and offered[0] == offered[1]
-        and declared(before) == declared(after)
+        and declared_features(before) == declared_features(after)
     )
 
 

@@ -213,7 +213,7 @@ class LiveEngine(Engine):
             return chain.fits(shape, node_row)
         self.placer.announce(counted)
         if chain.resources_only(shape):
-            return chain.fits(shape, node_row) and chain.resources.fits_beside(shape, node_row, counted)
+            return chain.fits(shape, node_row) and chain.room.fits_beside(shape, node_row, counted)
         with self._trying():
             self._assume_nominated(np.array(counted, np.intp), np.full(len(counted), node_row, np.int32))
             return chain.fits(shape, node_row)

@@ -16,10 +16,9 @@ from tests.support.preemption.differential.generator import ROLE_LABEL, Object
 from tests.support.preemption.differential.recording import Recorded
 
 from podium.planner.arrays import Rows
-from podium.planner.filters.spread import TopologySpreadFilter
+from podium.planner.plugins.topologyspread import SpreadReprieve, TopologySpreadFilter
 from podium.planner.preemption.domainsearch import DomainSearch, Located
 from podium.planner.preemption.dryrun import DryRun
-from podium.planner.preemption.neighbours import Neighbours
 from podium.planner.preemption.targetplacement import TargetPlacer
 from podium.planner.preemption.topology import CLUSTER
 from podium.planner.semantics import Semantics
@@ -167,7 +166,7 @@ def spreads_over_victims(recorded: Recorded, objects: Sequence[Object]) -> bool:
 def returns_beside_any_spread() -> Iterator[None]:
     """Begin a block in which spread constraints of the preemptor keep no unit from being given back."""
     with (
-        mock.patch.object(Neighbours, "_spread_limits", return_value=[]),
+        mock.patch.object(SpreadReprieve, "_spread_limits", return_value=[]),
         mock.patch.object(TopologySpreadFilter, "reason", return_value=None),
     ):
         yield

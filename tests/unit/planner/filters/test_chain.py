@@ -16,6 +16,7 @@ from tests.unit.planner.filters.test_dynamic_filters import PLACES
 from podium.api.core import Namespace
 from podium.api.meta import ObjectMeta
 from podium.planner.filters.chain import Chain
+from podium.planner.plugins.podaffinity.plugin import ExistingAntiAffinityFilter
 from podium.planner.shapes import Shape
 from podium.planner.snapshot import Snapshot
 
@@ -256,7 +257,7 @@ def test_for_a_plain_shape_other_pods_change_only_room(scene: Mapping[str, Any],
         for shape, suits in zip(plain, static, strict=True):
             assert chain.resources_only(shape)
             assert (chain.static(shape) == suits).all()
-            assert (chain.feasible(shape) == (suits & chain.resources.mask(shape))).all()
+            assert (chain.feasible(shape) == (suits & chain.room.mask(shape))).all()
 
 
 def _move(mixed: MixedCluster, moves: list[tuple[int, str | None]]) -> None:
@@ -290,5 +291,5 @@ def test_terms_of_deleted_pods_are_not_kept() -> None:
         snapshot.apply(large, None)
     snapshot.apply(None, pod("small", labels={"a": "b"}))
     chain.feasible(snapshot.shapes[max(snapshot.shapes)])
-    assert not chain._existing.terms._shapes
+    assert not any(own.terms._shapes for own in chain.dynamic if isinstance(own, ExistingAntiAffinityFilter))
     assert all(look.shape in snapshot.shapes.values() for look in chain._by_shape.values())

@@ -138,7 +138,7 @@ CORRUPTIONS: dict[str, tuple[Callable[[Scene], Any], str]] = {
     "volume": (lambda s: known(s).volumes.pop("v"), "/c: another version of claim c"),
     "ports": (lambda s: counter(s.engine, 0).rows.pop(s.n), "node n: counters"),
     "attached": (lambda s: counter(s.engine, 2).rows.update({s.n: 2}), "node n: counters"),
-    "terms": (lambda s: counter(s.engine, 4).rows.update({s.n: 2}), "node n: counters"),
+    "terms": (lambda s: counter(s.engine, 5).rows.update({s.n: 2}), "node n: counters"),
     "questions": (lambda s: counter(s.engine, 3).rows.pop(s.n), "node n: counters"),
     "nomination": (lambda s: s.engine.nominations._names.pop(row(s.engine, "waits")), "/waits: nomination"),
     "nominated priority": (lambda s: set_in(s.engine.nominations._priority, 0, 9), "node m: nominations"),
@@ -147,7 +147,7 @@ CORRUPTIONS: dict[str, tuple[Callable[[Scene], Any], str]] = {
 
 
 def counter(engine: LiveEngine, which: int) -> Any:
-    counters: Any = engine.placer.counters[which]
+    counters: Any = engine.placer.chain.counters[which]
     (found, *_) = counters._counters.values()
     return found
 

@@ -14,7 +14,7 @@ from tests.unit.planner.filters.test_dynamic_filters import LABELS, PLACES, PODS
 from podium.api.meta import LabelSelector
 from podium.api.selectors import selector_of
 from podium.planner.filters import counter, counters
-from podium.planner.filters.podaffinity import topology_counter
+from podium.planner.plugins.podaffinity.plugin import topology_counter
 from podium.planner.shapes import shape_of
 from podium.planner.snapshot import Snapshot
 
@@ -37,7 +37,8 @@ def test_moves_that_are_undone_reach_no_counter() -> None:
     filters = Filters(snapshot)
     shape = shape_of(builders.pod(**A, **dynamic_cases.spread("a", "host")), snapshot.plugins)
     assert filters.why(shape, "m") == [SAYS["skew"]]
-    counted = filters.spread._plans._counters
+    (counted,) = filters.spread.counters
+    assert isinstance(counted, counters.SelectorCounters)
     with snapshot.trial():
         snapshot.remove_many(np.array([rows["x"], rows["y"]]))
         assert counted._queued
@@ -67,7 +68,7 @@ def test_a_new_question_counts_waiting_moves_once() -> None:
     pods = counters.PodSelection(None, selector_of(LabelSelector(matchLabels={"app": "a"}), {}))
     topology_counter(counted, (pods,), "host")
     snapshot.remove_many(np.array([rows["x"]]))
-    second = topology_counter(counted, (pods, pods), "host")
+    _, second = topology_counter(counted, (pods, pods), "host")
     counted.flush()
     second.refresh(snapshot.node_revision)
     assert second.total == 1
@@ -228,4 +229,5 @@ def test_answers_equal_a_count_of_all_pods_now(
         for shape in scene.shapes:
             for place in scene.nodes:
                 assert filters.why(shape, place) == fresh.why(shape, place)
-            assert (filters.scores.total(shape, rows) == fresh.scores.total(shape, rows)).all()
+            for kept, new in ((filters.affinity, fresh.affinity), (filters.spread, fresh.spread)):
+                assert (kept.scores(shape, rows) == new.scores(shape, rows)).all()

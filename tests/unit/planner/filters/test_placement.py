@@ -16,11 +16,8 @@ from tests.support.filters.picture import snapshot_of
 
 from podium.planner import placement
 from podium.planner.arrays import Bools
-from podium.planner.filters.counters import SelectorCounters
-from podium.planner.filters.nodes import NodeAffinityFilter, TaintTolerationFilter
-from podium.planner.filters.spread import SpreadCounters
+from podium.planner.framework import ChainContext
 from podium.planner.placement import Placer
-from podium.planner.podscores import PodScores
 from podium.planner.scores import UPSTREAM, Scores, Strategy, Weights
 from podium.planner.settings import WEIGHTS
 from podium.planner.snapshot import Snapshot
@@ -246,7 +243,7 @@ def test_a_changed_namespace_is_read_again() -> None:
     assert best(placer, "b") == "n"
     assert best(placer, "c", only) is None
     del namespaces["team-a"]
-    placer.reload_namespaces()
+    placer.chain.reload_namespaces()
     assert best(placer, "b") == "m"
     assert best(placer, "c", only) == "n"
 
@@ -260,20 +257,10 @@ def _one_by_one(
         rows = [snapshot.row[each] for each in sorted(within & set(mixed.nodes)) if mixed.allows(name, each)]
         if not rows:
             continue
-        choice, counters = np.array(rows, np.intp), SelectorCounters(snapshot)
-        near = PodScores(
-            counters,
-            NAMESPACES,
-            SpreadCounters(
-                counters,
-                NodeAffinityFilter(snapshot),
-                TaintTolerationFilter(snapshot),
-                empty_selector=True,
-            ),
-        )
-        shape, scores = mixed.shape(name), Scores(snapshot, strategy)
-        total = scores.allocation(shape, choice) + scores.preferences(shape, choice)
-        total += near.total(shape, choice)
+        choice, shape = np.array(rows, np.intp), mixed.shape(name)
+        total = Scores(snapshot, strategy).allocation(shape, choice)
+        for node_filter in ChainContext(NAMESPACES).filters_of(snapshot.plugins):
+            total += node_filter.scores(shape, choice)
         best = rows[total.tolist().index(max(total.tolist()))]
         snapshot.assume(mixed.row[name], best)
         got[name] = snapshot.names[best] or ""

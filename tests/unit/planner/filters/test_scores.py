@@ -6,15 +6,22 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.filters.builders import Quantities, node, pod
+from tests.support.filters.builders import Quantities, filters_of, node, pod
 from tests.support.filters.picture import snapshot_of
 
 from podium.api.schedulable import Schedulable, SchedulableNode
+from podium.planner.arrays import Rows
+from podium.planner.plugins.nodeaffinity import NodeAffinityFilter
+from podium.planner.plugins.tainttoleration import TaintTolerationFilter
 from podium.planner.scores import UPSTREAM, Scores, Strategy, Weights
-from podium.planner.shapes import shape_of
+from podium.planner.shapes import Shape, shape_of
+from podium.planner.snapshot import Snapshot
 
 MI = 2**20
 LEAST, MOST = Strategy
+
+
+PREFERENCES = ("taints", "affinity", "preferences")
 
 
 def scored(
@@ -24,8 +31,21 @@ def scored(
     snapshot = snapshot_of(*objects, wanted)
     shape = shape_of(wanted, snapshot.plugins)
     rows = np.flatnonzero(snapshot.alive)
-    points: list[int] = getattr(Scores(snapshot, strategy, weights), kind)(shape, rows).tolist()
+    if kind in PREFERENCES:
+        points = preference(kind, snapshot, shape, rows)
+    else:
+        points = getattr(Scores(snapshot, strategy, weights), kind)(shape, rows).tolist()
     return {str(snapshot.names[row]): value for row, value in zip(rows.tolist(), points, strict=True)}
+
+
+def preference(kind: str, snapshot: Snapshot, shape: Shape, rows: Rows) -> list[int]:
+    """Return the score of nodes by taints or affinity, without its weight, or the weighted sum of both."""
+    filters = zip(filters_of(snapshot, [TaintTolerationFilter, NodeAffinityFilter]), (3, 2), strict=True)
+    taints, affinity = ((own.scores(shape, rows), weight) for own, weight in filters)
+    if kind == "preferences":
+        return list((taints[0] + affinity[0]).tolist())
+    points, weight = taints if kind == "taints" else affinity
+    return list((points // weight).tolist())
 
 
 def packed(wanted: Schedulable, *objects: object, weights: Weights = UPSTREAM) -> dict[str, int]:
@@ -180,21 +200,22 @@ def test_the_choice_decides_the_scale() -> None:
     """A node that did not pass the filters does not count as the best or worst."""
     snapshot = snapshot_of(node("n", labels={"a": "1"}), node("m", labels={"a": "1", "b": "1"}))
     shape = shape_of(pod("p", affinity=preferred((1, "a", "1"), (3, "b", "1"))), snapshot.plugins)
-    scores = Scores(snapshot)
-    assert scores.affinity(shape, np.array([snapshot.row["n"]])).tolist() == [100]
-    assert scores.affinity(shape, np.array([snapshot.row["n"], snapshot.row["m"]])).tolist() == [25, 100]
+    n, m = snapshot.row["n"], snapshot.row["m"]
+    assert preference("affinity", snapshot, shape, np.array([n])) == [100]
+    assert preference("affinity", snapshot, shape, np.array([n, m])) == [25, 100]
     nothing = np.array([], np.intp)
-    assert (scores.allocation(shape, nothing) + scores.preferences(shape, nothing)).tolist() == []
+    assert Scores(snapshot).allocation(shape, nothing).tolist() == []
+    assert preference("preferences", snapshot, shape, nothing) == []
 
 
 def test_scores_follow_the_nodes() -> None:
     """A cached score is dropped when a node changes."""
     snapshot = snapshot_of(node("n"), node("m"))
     shape, rows = shape_of(pod("p"), snapshot.plugins), np.array([0, 1])
-    scores = Scores(snapshot)
-    assert scores.taints(shape, rows).tolist() == [100, 100]
+    (taints,) = filters_of(snapshot, [TaintTolerationFilter])
+    assert (taints.scores(shape, rows) // 3).tolist() == [100, 100]
     snapshot.add_node(node("m", taints=[soft("t")]))
-    assert scores.taints(shape, rows).tolist() == [100, 0]
+    assert (taints.scores(shape, rows) // 3).tolist() == [100, 0]
 
 
 # The oracle: kube-scheduler's arithmetic in plain numbers, one node at a time.

@@ -6,7 +6,16 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.filters.builders import claim, container, empty_snapshot, node, pod, volume, volume_needs
+from tests.support.filters.builders import (
+    claim,
+    container,
+    empty_snapshot,
+    need,
+    node,
+    pod,
+    volume,
+    volume_needs,
+)
 from tests.support.filters.plain_dynamic import matches
 
 from podium.api.claims import claim_names
@@ -16,16 +25,13 @@ from podium.api.schedulable import Schedulable, SchedulableSpec, Taint
 from podium.api.selectors import NodeRequirement, Requirement, Selector, node_terms, selector_of
 from podium.api.storage import PersistentVolume, PersistentVolumeClaim
 from podium.cluster.state import ClusterState
-from podium.planner.shapes import (
-    MOST_TERMS,
-    HostPort,
-    PodTerm,
-    Shape,
-    ShapeToleration,
-    SpreadConstraint,
-    fingerprint,
-    shape_of,
-)
+from podium.planner.interning import Fingerprints
+from podium.planner.plugins.nodeaffinity import NodeAffinityNeed
+from podium.planner.plugins.nodeports import HostPort, PortNeed
+from podium.planner.plugins.podaffinity.needs import PodAffinityNeed, PodTerm
+from podium.planner.plugins.tainttoleration import ShapeToleration
+from podium.planner.plugins.topologyspread import SpreadConstraint, SpreadNeed
+from podium.planner.shapes import MOST_TERMS, Shape, shape_of
 
 APP_WEB = {"matchLabels": {"app": "web"}}
 WEB = Selector((Requirement("app", "In", ("web",)),))
@@ -158,8 +164,8 @@ def test_required_node_affinity_without_a_term_is_met_by_no_node() -> None:
     """An absent requirement restricts nothing; an empty term selects nothing."""
     required: dict[str, Any] = {"nodeSelectorTerms": [{}]}
     made = shape(pod(affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}))
-    assert made.node_required == ()
-    assert shape(pod()).node_required is None
+    assert need(made, NodeAffinityNeed).required == ()
+    assert need(shape(pod()), NodeAffinityNeed).required is None
 
 
 @pytest.mark.parametrize(
@@ -192,7 +198,7 @@ def test_a_pod_takes_the_ports_of_containers_and_sidecars() -> None:
             container(ports=[{"hostPort": 7070}]),
         ],
     )
-    assert shape(made).ports == (
+    assert need(shape(made), PortNeed).ports == (
         HostPort("TCP", "0.0.0.0", 8080),
         HostPort("TCP", "0.0.0.0", 9090),
         HostPort("UDP", "10.0.0.1", 53),
@@ -201,14 +207,14 @@ def test_a_pod_takes_the_ports_of_containers_and_sidecars() -> None:
 
 def test_with_host_network_every_port_is_a_host_port() -> None:
     made = pod(hostNetwork=True, containers=[container(ports=[{"containerPort": 80}])])
-    assert shape(made).ports == (HostPort("TCP", "0.0.0.0", 80),)
+    assert need(shape(made), PortNeed).ports == (HostPort("TCP", "0.0.0.0", 80),)
 
 
 def near(**term: Any) -> PodTerm:
     """Return the term of a pod labelled app=web, v=1 in team-a that requires others near it."""
     written = {"labelSelector": APP_WEB, "topologyKey": ZONE, **term}
     affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [written]}}
-    (made,) = shape(pod(labels={"app": "web", "v": "1"}, affinity=affinity)).pod_affinity
+    (made,) = need(shape(pod(labels={"app": "web", "v": "1"}, affinity=affinity)), PodAffinityNeed).near
     return made
 
 
@@ -263,7 +269,8 @@ def test_the_terms_that_others_obey_count_first_and_a_pod_with_more_is_not_place
             "podAntiAffinity": {required: terms(MOST_TERMS - 1)},
         }
         made = shape(pod(affinity=affinity))
-        assert (len(made.pod_anti_affinity), len(made.pod_affinity)) == (MOST_TERMS - 1, 1)
+        terms_about_pods = need(made, PodAffinityNeed)
+        assert (len(terms_about_pods.apart), len(terms_about_pods.near)) == (MOST_TERMS - 1, 1)
         assert made.missing == missing
 
 
@@ -274,9 +281,9 @@ def test_preferred_anti_affinity_has_a_negative_weight() -> None:
             "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": weight, "podAffinityTerm": term}]
         }
 
-    made = shape(pod(affinity={"podAffinity": wish(30), "podAntiAffinity": wish(50)}))
-    assert [weight for weight, _ in made.preferred_pods] == [30, -50]
-    assert made.pod_affinity == made.pod_anti_affinity == ()
+    made = need(shape(pod(affinity={"podAffinity": wish(30), "podAntiAffinity": wish(50)})), PodAffinityNeed)
+    assert [weight for weight, _ in made.preferred] == [30, -50]
+    assert made.near == made.apart == ()
 
 
 def test_spread_constraints_are_split_into_hard_and_soft_and_get_the_defaults() -> None:
@@ -303,11 +310,11 @@ def test_spread_constraints_are_split_into_hard_and_soft_and_get_the_defaults() 
         ],
     )
     made_shape = shape(made)
-    assert made_shape.spread == (
+    assert need(made_shape, SpreadNeed).hard == (
         SpreadConstraint(1, ZONE, WEB),
         SpreadConstraint(3, "rack", Selector((Requirement("v", "In", ("1",)),)), 4, False, True),
     )
-    assert made_shape.soft_spread == (SpreadConstraint(2, "host", None),)
+    assert need(made_shape, SpreadNeed).soft == (SpreadConstraint(2, "host", None),)
 
 
 CLAIMED: dict[str, Any] = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]}
@@ -396,7 +403,8 @@ TEMPLATE: dict[str, Any] = {
 
 def marked(made: Schedulable) -> bytes | None:
     """Return the fingerprint of a pod whose labels all count."""
-    return fingerprint(made, tuple(sorted((made.metadata.labels or {}).items())), empty_snapshot().plugins)
+    labels = tuple(sorted((made.metadata.labels or {}).items()))
+    return Fingerprints(empty_snapshot().plugins).of(made, labels)
 
 
 def test_copies_share_a_shape_on_any_node() -> None:
@@ -478,4 +486,5 @@ MERGED: list[dict[str, Any]] = [
 def test_labels_that_a_pod_takes_into_its_own_selectors_are_in_its_fingerprint(spec: dict[str, Any]) -> None:
     """They decide what its selectors match, whether or not another selector names them."""
     web, other = (pod("a", labels={"app": app}, **spec) for app in ("web", "db"))
-    assert fingerprint(web, (), ()) != fingerprint(other, (), ())
+    marks = Fingerprints(empty_snapshot().plugins)
+    assert marks.of(web, ()) != marks.of(other, ())

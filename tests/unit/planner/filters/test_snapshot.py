@@ -29,8 +29,8 @@ from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.api.storage import PersistentVolume, PersistentVolumeClaim
 from podium.cluster.state import ClusterState
 from podium.planner.arrays import ABSENT_VALUE, MOST, MOST_COLUMNS, MOST_RESOURCES, MOST_SPARE_COLUMNS
-from podium.planner.filters.resources import ResourcesFilter
 from podium.planner.overlay import PENDING, REMOVED, UNKNOWN_NODE
+from podium.planner.plugins.noderesources import ResourcesFilter
 from podium.planner.progress import NO_START
 from podium.planner.snapshot import Snapshot
 

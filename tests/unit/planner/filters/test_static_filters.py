@@ -6,22 +6,27 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.filters.builders import Quantities, claim, empty_snapshot, node, pod, volume
+from tests.support.filters.builders import (
+    Quantities,
+    claim,
+    empty_snapshot,
+    filters_of,
+    need,
+    node,
+    pod,
+    volume,
+)
 from tests.support.filters.picture import snapshot_of
 
 from podium.api.meta import ObjectMeta
 from podium.api.schedulable import Schedulable, SchedulableNode, Taint
 from podium.planner.filters import nodes as filters_of_nodes
 from podium.planner.filters.chain import Chain
-from podium.planner.filters.nodes import (
-    DeclaredFeaturesFilter,
-    NodeAffinityFilter,
-    NodeUnschedulableFilter,
-    StaticFilter,
-    TaintTolerationFilter,
-    node_filters,
-)
-from podium.planner.filters.resources import ResourcesFilter
+from podium.planner.framework import NodeFilter
+from podium.planner.plugins.declaredfeatures import DeclaredFeaturesFilter, FeatureNeed
+from podium.planner.plugins.nodeaffinity import NamedNodesFilter, NodeAffinityFilter
+from podium.planner.plugins.noderesources import ResourcesFilter
+from podium.planner.plugins.tainttoleration import NodeUnschedulableFilter, TaintTolerationFilter
 from podium.planner.plugins.volumes.plugin import VolumesPlugin
 from podium.planner.plugins.volumes.volumebinding import (
     MissingVolumeFilter,
@@ -32,6 +37,15 @@ from podium.planner.shapes import Shape, shape_of
 from podium.planner.snapshot import Snapshot
 
 Manifest = dict[str, Any]
+
+# The filters on nodes and room, in kube-scheduler's order.
+NODES: tuple[type[NodeFilter], ...] = (
+    NamedNodesFilter,
+    NodeUnschedulableFilter,
+    TaintTolerationFilter,
+    NodeAffinityFilter,
+    ResourcesFilter,
+)
 
 ROOM = {"cpu": "4", "memory": "8Gi", "ephemeral-storage": "10Gi", "pods": "3", "example.com/gpu": "2"}
 
@@ -69,9 +83,11 @@ def refusal(wanted: Shape, snapshot: Snapshot, name: str = "n") -> str | None:
     needs = snapshot.plugin(VolumesPlugin).needs
     kinds = (VolumeNodeAffinityFilter, MissingVolumeFilter, VolumeZoneFilter)
     volumes = (kind(snapshot, needs) for kind in kinds)
-    first, last = node_filters(snapshot), DeclaredFeaturesFilter(snapshot)
-    filters: list[StaticFilter | ResourcesFilter] = [*first, ResourcesFilter(snapshot), *volumes, last]
+    filters: list[NodeFilter] = [*filters_of(snapshot, NODES), *volumes]
+    filters += filters_of(snapshot, [DeclaredFeaturesFilter])
     row = snapshot.row[name]
+    if wanted.refused:
+        return wanted.refused
     for each in filters:
         why = each.reason(wanted, row)
         assert bool(each.mask(wanted)[row]) == (why is None)
@@ -275,14 +291,6 @@ def test_a_node_is_refused_in_kube_schedulers_words(
     assert refusal(shape(wanted, snapshot), snapshot) == want
 
 
-def test_a_requested_node_name() -> None:
-    """A pod with a node's name may use no other."""
-    snapshot = snapshot_of(node("n"), node("m"))
-    wanted = shape(asks(), snapshot)._replace(node_name="n")
-    assert refusal(wanted, snapshot, "n") is None
-    assert refusal(wanted, snapshot, "m") == "node(s) didn't match the requested node name"
-
-
 def test_room_is_what_the_pods_there_leave() -> None:
     """Requests of the pods on a node count, and so does their number."""
     snapshot = snapshot_of(has(), *(pod(f"p{number}", {"cpu": "1500m"}, node="n") for number in range(2)))
@@ -375,7 +383,10 @@ REQUIRED: dict[str, tuple[Manifest, dict[int, tuple[str, ...]]]] = {
 def test_features_are_inferred_as_each_release_does(spec: Manifest, want: dict[int, tuple[str, ...]]) -> None:
     """In 1.35 the gate NodeDeclaredFeatures is off."""
     for minor, features in {35: (), **want}.items():
-        assert shape_of(asks(**spec), empty_snapshot(minor).plugins, minor).features == features
+        assert (
+            need(shape_of(asks(**spec), empty_snapshot(minor).plugins, minor), FeatureNeed).features
+            == features
+        )
 
 
 @pytest.mark.parametrize(
@@ -398,12 +409,12 @@ def test_a_node_must_declare_every_required_feature(features: list[str] | None, 
     assert refusal(shape(wanted, snapshot), snapshot) is None
 
 
-def test_a_refusal_names_the_features_and_the_name_that_no_node_has() -> None:
+def test_a_refusal_names_the_features_that_no_node_has() -> None:
     snapshot = snapshot_of(has())
-    wanted = shape(asks(containers=[RESTARTS, MOUNTS]), snapshot)._replace(node_name="gone")
+    wanted = shape(asks(containers=[RESTARTS, MOUNTS]), snapshot)
     features = "RestartAllContainersOnContainerExits, VolumeBindMountOptions"
     assert Chain(snapshot, {}).unmet(wanted) == (
-        f"spec.nodeName=gone: no node has this name; required features {features}: no node declares them",
+        f"required features {features}: no node declares them",
         "",
         True,
     )
@@ -412,7 +423,7 @@ def test_a_refusal_names_the_features_and_the_name_that_no_node_has() -> None:
 def test_a_kept_mask_cannot_be_changed() -> None:
     """Pods with equal requests share one answer, so no caller may narrow it in place."""
     snapshot = snapshot_of(has())
-    taints = TaintTolerationFilter(snapshot)
+    (taints,) = filters_of(snapshot, [TaintTolerationFilter])
     mask = taints.mask(shape(asks(), snapshot))
     assert taints.mask(shape(asks({"cpu": "1"}), snapshot)) is mask
     with pytest.raises(ValueError, match="read-only"):
@@ -535,11 +546,7 @@ def test_node_filters_agree_with_the_documentation(
 ) -> None:
     """After every change of a node, each cached mask equals the answers for pod and node."""
     snapshot = empty_snapshot()
-    filters = [
-        NodeUnschedulableFilter(snapshot),
-        TaintTolerationFilter(snapshot),
-        NodeAffinityFilter(snapshot),
-    ]
+    filters = filters_of(snapshot, NODES[1:4])
     alive: dict[str, SchedulableNode] = {}
     for event in events:
         if isinstance(event, str):

@@ -19,11 +19,14 @@ from podium.api.reads import PODIUM_COMPOSITE
 from podium.api.saving import CHECKPOINT, NO_CHECKPOINT, declared
 from podium.api.schedulable import SCHEDULING_READS, Schedulable
 from podium.api.storage import BETA_CLASS, BIND_COMPLETED, MIGRATED_PLUGINS, SELECTED_NODE, VolumeAttachment
+from podium.planner.interning import Fingerprints
+from podium.planner.plugins import PLUGINS
 from podium.planner.preemption.inflight import is_leaving, stored_nomination
 from podium.planner.preemption.protection import scheduled_at
 from podium.planner.preemption.units import SHRINK
-from podium.planner.shapes import fingerprint, shape_of
+from podium.planner.shapes import shape_of
 from podium.planner.sharing import LONGEST
+from podium.planner.snapshot import Snapshot
 from podium.schedulerplugin.live import transforms
 from podium.schedulerplugin.live.transforms import transform
 
@@ -118,7 +121,8 @@ def test_copies_of_a_pod_share_all_but_identity_and_node() -> None:
     assert first.status is not None
     assert second.status is not None
     assert first.status.conditions is second.status.conditions
-    assert fingerprint(first, (), ()) == fingerprint(second, (), ())
+    marks = Fingerprints(Snapshot(plugins=PLUGINS).plugins)
+    assert marks.of(first, ()) == marks.of(second, ())
 
 
 def test_pending_copies_share_their_whole_spec() -> None:

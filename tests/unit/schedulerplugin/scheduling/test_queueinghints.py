@@ -11,8 +11,10 @@ from tests.support.scheduling.fixedrooms import ClusterQueries
 
 from podium.api.schedulable import Schedulable
 from podium.api.selectors import Requirement, Selector
+from podium.planner.plugins.podaffinity.needs import PodAffinityNeed, PodTerm
+from podium.planner.plugins.topologyspread import SpreadConstraint, SpreadNeed
 from podium.planner.plugins.volumes.needs import Reach, VolumeNeeds
-from podium.planner.shapes import PodTerm, Shape, SpreadConstraint
+from podium.planner.shapes import Shape
 from podium.schedulerplugin.scheduling.effects import Key
 from podium.schedulerplugin.scheduling.queueinghints import Helped, Hints, Place, Waiting
 
@@ -20,9 +22,9 @@ A, B = ("team-a", "a"), ("team-a", "b")
 WEB = Selector((Requirement("app", "In", ("web",)),))
 SMALL = Shape(namespace="team-a", requests=(("cpu", 100),))
 LARGE = Shape(namespace="team-a", requests=(("cpu", 900),))
-SPREAD = SMALL._replace(spread=(SpreadConstraint(1, "zone", WEB),))
-NEAR = SMALL._replace(pod_affinity=(PodTerm(frozenset({"team-b"}), None, WEB, "zone"),))
-APART = SMALL._replace(pod_anti_affinity=(PodTerm(frozenset(), Selector(), WEB, "zone"),))
+SPREAD = SMALL._replace(needs=(SpreadNeed(hard=(SpreadConstraint(1, "zone", WEB),)),))
+NEAR = SMALL._replace(needs=(PodAffinityNeed(near=(PodTerm(frozenset({"team-b"}), None, WEB, "zone"),)),))
+APART = SMALL._replace(needs=(PodAffinityNeed(apart=(PodTerm(frozenset(), Selector(), WEB, "zone"),)),))
 CLAIMS = SMALL._replace(missing=("the claim data, which does not exist",))
 
 
@@ -310,10 +312,7 @@ def helps(change: Any, entry: Waiting, queries: ClusterQueries) -> bool:
     """Return whether one change may help an entry, one query after the other."""
     match change:
         case "node", row:
-            return any(
-                queries.suits(shape, row) or bool(shape.spread or shape.pod_affinity)
-                for shape in entry.shapes
-            )
+            return any(queries.suits(shape, row) or shape in (SPREAD, NEAR) for shape in entry.shapes)
         case "room", row, priority, protected:
             blocked = entry.may_preempt and (protected or priority >= entry.priority)
             return any(
@@ -321,7 +320,7 @@ def helps(change: Any, entry: Waiting, queries: ClusterQueries) -> bool:
                 for shape in entry.shapes
             )
         case ("neighbours",):
-            return any(shape.spread or shape.pod_affinity for shape in entry.shapes)
+            return any(shape in (SPREAD, NEAR) for shape in entry.shapes)
         case ("restricted",):
             return CLAIMS in entry.shapes
         case ("rules",):

@@ -22,7 +22,7 @@ device for a preemptor.
 """
 
 import contextlib
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import ClassVar
@@ -36,9 +36,8 @@ from podium.api.meta import ObjectMeta
 from podium.api.selectors import NodeRequirement, node_terms
 from podium.planner.arrays import Bools, Int32s, Int64s, Rows, grown
 from podium.planner.deadline import NEVER, UnansweredDecisionError
-from podium.planner.filters.nodes import StaticFilter
-from podium.planner.filters.terms import any_term, unmet_terms
-from podium.planner.framework import NodeFilter, Rivals
+from podium.planner.filters.nodes import StaticFilter, any_term, unmet_terms
+from podium.planner.framework import NodeFilter
 from podium.planner.plugins.devices.allocator import Allocator
 from podium.planner.plugins.devices.claims import (
     ANYWHERE,
@@ -61,6 +60,7 @@ from podium.planner.plugins.devices.requests import Demand
 from podium.planner.plugins.devices.search import SearchLimits
 from podium.planner.plugins.devices.usage import DeviceUsage
 from podium.planner.plugins.devices.writes import ClaimReservation, StaleDeletion
+from podium.planner.reprieve import PlacedMembers, Rivals
 from podium.planner.shapes import Shape
 from podium.planner.snapshot import Snapshot
 
@@ -89,9 +89,7 @@ class AllocatedClaimsFilter(StaticFilter):
 
     REASON = UNAVAILABLE
 
-    def __init__(self, snapshot: Snapshot, needs: NeedsOf) -> None:
-        super().__init__(snapshot)
-        self._needs = needs
+    _needs: NeedsOf
 
     def reads(self, shape: Shape) -> tuple[tuple[NodeRequirement, ...] | None, ...]:
         """Return the terms of the allocated claims."""
@@ -246,9 +244,11 @@ class DevicesFilter(NodeFilter):
                 points[group[rows]] += self._fresh(node_needs, asked).points[asked]
         return points * BEST_ALTERNATIVES // max(int(points.max(initial=0)), 1) * ALTERNATIVES_WEIGHT
 
-    def rivals(self, members: Collection[Shape]) -> Rivals | None:
+    def reprieve(self, members: PlacedMembers) -> Rivals | None:
         """Return the pods with claims, whose devices members may need."""
-        return Rivals(self._known.uses, nearby=False) if any(map(self.concerns, members)) else None
+        if not any(map(self.concerns, members.shapes.values())):
+            return None
+        return Rivals(members, self._known.uses, nearby=False)
 
     def once_released(self) -> AbstractContextManager[bool]:
         """Begin a block in which claims of pods that are gone hold no devices."""

@@ -20,7 +20,7 @@ from podium.api.schedulable import Schedulable, SchedulableStatus
 from podium.cluster.reader import ClusterReader, Name
 from podium.cluster.state import Readable
 from podium.planner.arrays import Rows
-from podium.planner.framework import Effect, HeldClaim, NodeFilter, Plugin
+from podium.planner.framework import ChainContext, Effect, HeldClaim, NodeFilter, Plugin
 from podium.planner.liveplugin import FollowedKind, ObjectKey, PreBindWrite, Wakeup
 from podium.planner.plugins.devices.claims import claim_key, is_allocated
 from podium.planner.plugins.devices.filter import DevicesFilter
@@ -28,7 +28,7 @@ from podium.planner.plugins.devices.index import DeviceIndex, made_for
 from podium.planner.plugins.devices.needs import IN_MEMORY, DeviceNeeds, NeedsOf
 from podium.planner.plugins.devices.transforms import transform_devices
 from podium.planner.plugins.devices.writes import ClaimReservation
-from podium.planner.shapes import Shape, need_at
+from podium.planner.shapes import Shape, ShapeContext, need_at
 from podium.planner.snapshot import Snapshot
 
 _NO_NEEDS = DeviceNeeds()
@@ -38,8 +38,6 @@ class DevicesPlugin(Plugin):
     """Devices of one snapshot: `known` has the claims, and `filter` finds devices for them."""
 
     JUDGES = "resource claims"
-    LATE = HOLDS = True
-
     KINDS = (
         FollowedKind(Kind.RESOURCE_CLAIM, written=True),
         FollowedKind(Kind.DEVICE_CLASS),
@@ -56,27 +54,21 @@ class DevicesPlugin(Plugin):
         # The shapes for whose extended resources a claim may be created.
         self._extended_shapes: set[int] = set()
 
-    def pre_filter(
-        self,
-        pod: Schedulable,
-        requested: Collection[str],
-        minor: int,  # noqa: ARG002 - the filter knows the release
-        missing: dict[str, None],
-    ) -> DeviceNeeds:
+    def pre_filter(self, pod: Schedulable, context: ShapeContext) -> DeviceNeeds:
         """Return what a pod needs of devices."""
         known = self.known
         if not (pod.spec.resourceClaims or known.resources or made_for(pod)):
             return _NO_NEEDS
         if known.holds(pod) or (pod.spec.resourceClaims and not known.is_known):
             # The devices of a running pod are of its node.
-            missing[self.JUDGES] = None
+            context.missing[self.JUDGES] = None
         refused, claims = known.needs(pod)
-        extended, written = known.extended(pod, requested)
+        extended, written = known.extended(pod, context.requested)
         return DeviceNeeds(refused, claims, extended, written)
 
-    def filters(self, *, own_rules: bool) -> tuple[NodeFilter, ...]:
+    def filters(self, context: ChainContext) -> tuple[NodeFilter, ...]:
         """Return DynamicResources."""
-        self.filter = DevicesFilter(self._snapshot, self.known, self.needs, freed_by_pods=own_rules)
+        self.filter = DevicesFilter(self._snapshot, self.known, self.needs, freed_by_pods=context.own_rules)
         return (self.filter,)
 
     def fingerprint(self, pod: Schedulable) -> object:

@@ -10,7 +10,7 @@ with them (`freed_by_pods`). It takes its slot until it is detached, some time a
 preemptor that would fit without such attachments waits for them and evicts no further pod.
 """
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import NamedTuple
@@ -23,10 +23,11 @@ from podium.planner.deadline import NEVER, Deadline
 from podium.planner.filters.counter import DomainCounter, Domains, node_rows
 from podium.planner.filters.counters import TermCounters
 from podium.planner.filters.nodes import StaticFilter
-from podium.planner.framework import NodeFilter, Rivals
+from podium.planner.framework import NodeFilter
 from podium.planner.plugins.volumes.attachments import RequiredDriver, attachment_of
 from podium.planner.plugins.volumes.index import Volumes, attached_volume, drivers_of
 from podium.planner.plugins.volumes.needs import NeedsOf, VolumeNeeds
+from podium.planner.reprieve import PlacedMembers, Rivals
 from podium.planner.shapes import Shape
 from podium.planner.snapshot import Snapshot
 
@@ -258,12 +259,12 @@ class AttachLimitsFilter(NodeFilter):
         """Begin a block in which volumes without a pod on their node are detached; see `without_fixed`."""
         return self._volumes.without_fixed()
 
-    def rivals(self, members: Collection[Shape]) -> Rivals | None:
+    def reprieve(self, members: PlacedMembers) -> Rivals | None:
         """Return the pods whose volumes take slots of drivers that limit the members, on their nodes."""
         needs, snapshot = self._volumes.needs, self._snapshot
         drivers = {
             attachment.driver
-            for shape in members
+            for shape in members.shapes.values()
             if self.concerns(shape)
             for attachment in needs(shape).attachments
         }
@@ -273,7 +274,9 @@ class AttachLimitsFilter(NodeFilter):
             own = needs(snapshot.shapes[shape_id]).attachments
             return any(attachment.driver in drivers for attachment in own)
 
-        return Rivals(lambda row: attaches(snapshot.shape.item(row)), nearby=True) if drivers else None
+        if not drivers:
+            return None
+        return Rivals(members, lambda row: attaches(snapshot.shape.item(row)), nearby=True)
 
     def limited(self, attachment: object) -> bool:
         """Return whether some node limits the driver of an attachment; an object may be None."""
@@ -301,10 +304,11 @@ class InstalledDriversFilter(StaticFilter):
     A node without a CSINode need not have the driver that replaced an old disk.
     """
 
+    _needs: NeedsOf
+
     def __init__(self, snapshot: Snapshot, known: Volumes, needs: NeedsOf) -> None:
-        super().__init__(snapshot)
+        super().__init__(snapshot, needs)
         self._known = known
-        self._needs = needs
 
     def reads(self, shape: Shape) -> Hashable:
         """Return the drivers that the pod requires."""

@@ -27,7 +27,7 @@ from podium.api.storage import (
 )
 from podium.cluster.reader import ClusterReader
 from podium.cluster.state import Readable, Storage
-from podium.planner.framework import Effect, NodeFilter, Plugin
+from podium.planner.framework import ChainContext, Effect, NodeFilter, Plugin
 from podium.planner.liveplugin import FollowedKind, ObjectKey, PreBindWrite, Wakeup
 from podium.planner.plugins.volumes.attachlimits import (
     AttachedVolumes,
@@ -42,7 +42,7 @@ from podium.planner.plugins.volumes.index import Attached, Volumes, attached_vol
 from podium.planner.plugins.volumes.ledger import ClaimPlan, VolumePlan
 from podium.planner.plugins.volumes.needs import NeedsOf, VolumeNeeds, needs_of
 from podium.planner.plugins.volumes.volumebinding import VolumeBindingFilter, VolumeZoneFilter
-from podium.planner.shapes import Shape, need_at
+from podium.planner.shapes import Shape, ShapeContext, need_at
 from podium.planner.sharing import Sharing, read_annotations
 from podium.planner.snapshot import Snapshot
 
@@ -120,25 +120,19 @@ class VolumesPlugin(Plugin):
         self.attach_limits: AttachLimitsFilter | None = None
         self.binding: VolumeBindingFilter | None = None
 
-    def pre_filter(
-        self,
-        pod: Schedulable,
-        requested: Collection[str],  # noqa: ARG002 - volumes are no resource
-        minor: int,
-        missing: dict[str, None],
-    ) -> VolumeNeeds:
+    def pre_filter(self, pod: Schedulable, context: ShapeContext) -> VolumeNeeds:
         """Return what a pod needs of volumes."""
-        return needs_of(pod, self.known, minor, missing)
+        return needs_of(pod, self.known, context.minor, context.missing)
 
-    def filters(self, *, own_rules: bool) -> tuple[NodeFilter, ...]:
+    def filters(self, context: ChainContext) -> tuple[NodeFilter, ...]:
         """Return VolumeRestrictions, NodeVolumeLimits, VolumeBinding and VolumeZone."""
         snapshot, known, needs = self._snapshot, self.known, self.needs
         taken = used_counters(snapshot, lambda shape: needs(shape).used_alone)
         self.attach_limits = AttachLimitsFilter(
-            AttachedVolumes(snapshot, known, needs, freed_by_pods=own_rules)
+            AttachedVolumes(snapshot, known, needs, freed_by_pods=context.own_rules)
         )
         self.binding = VolumeBindingFilter(
-            snapshot, self.delayed, needs, self._delayed_shapes, sums=own_rules
+            snapshot, self.delayed, needs, self._delayed_shapes, sums=context.own_rules
         )
         return (
             DisksFilter(taken, lambda shape: needs(shape).disks),

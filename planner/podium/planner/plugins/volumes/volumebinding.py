@@ -16,8 +16,7 @@ from podium.api.selectors import NodeRequirement
 from podium.api.storage import SELECTED_NODE
 from podium.api.volumereach import Alternatives
 from podium.planner.arrays import Bools, Int32s, Int64s, Rows
-from podium.planner.filters.nodes import StaticFilter
-from podium.planner.filters.terms import MOST_BYTES, all_terms, any_term, unmet_terms
+from podium.planner.filters.nodes import MOST_BYTES, StaticFilter, all_terms, any_term, unmet_terms
 from podium.planner.framework import NodeFilter
 from podium.planner.plugins.volumes.delayed import DelayedBinding, PodVolumes
 from podium.planner.plugins.volumes.ledger import VolumePlan
@@ -30,18 +29,12 @@ from podium.text import count, cut, some
 _SCORES_SINCE = 37
 
 
-class _NeedsFilter(StaticFilter):
-    """A filter on nodes that reads what a pod needs of volumes."""
-
-    def __init__(self, snapshot: Snapshot, needs: NeedsOf) -> None:
-        super().__init__(snapshot)
-        self._needs = needs
-
-
-class VolumeNodeAffinityFilter(_NeedsFilter):
+class VolumeNodeAffinityFilter(StaticFilter):
     """Nodes from which the volumes of all bound claims are reachable."""
 
     REASON = "node(s) didn't match PersistentVolume's node affinity"
+
+    _needs: NeedsOf
 
     def reads(self, shape: Shape) -> Hashable:
         """Return the terms of the volumes."""
@@ -55,10 +48,12 @@ class VolumeNodeAffinityFilter(_NeedsFilter):
         return all_terms(self._snapshot, self._needs(shape).reach.volumes)
 
 
-class MissingVolumeFilter(_NeedsFilter):
+class MissingVolumeFilter(StaticFilter):
     """No nodes for a pod with an ephemeral claim that is bound to a volume which does not exist."""
 
     REASON = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+
+    _needs: NeedsOf
 
     def reads(self, shape: Shape) -> Hashable:
         """Return whether a volume does not exist."""
@@ -68,10 +63,12 @@ class MissingVolumeFilter(_NeedsFilter):
         return np.full(len(self._snapshot.alive), not self._needs(shape).reach.missing)
 
 
-class VolumeZoneFilter(_NeedsFilter):
+class VolumeZoneFilter(StaticFilter):
     """Nodes in the zones of the volumes of bound claims, by the volumes' labels."""
 
     REASON = "node(s) had no available volume zone"
+
+    _needs: NeedsOf
 
     def reads(self, shape: Shape) -> Hashable:
         """Return the zones of the volumes."""

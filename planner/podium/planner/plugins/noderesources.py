@@ -1,4 +1,4 @@
-"""Checks whether a pod's requests fit on each node beside its pods (NodeResourcesFit of kube-scheduler).
+"""The plugin NodeResourcesFit: whether a pod's requests fit on each node beside its pods.
 
 The check is one subtraction and one comparison for each resource, over all nodes at once and in exact
 integers. A shape names only the resources it requests, so others may be overcommitted on a node. A resource
@@ -12,14 +12,15 @@ from collections.abc import Callable, Collection, Mapping
 import numpy as np
 
 from podium.api.podrequests import PODS
+from podium.api.schedulable import Schedulable
 from podium.planner.arrays import MOST_RESOURCES, Bools, Int64s, Rows
-from podium.planner.framework import NodeFilter
-from podium.planner.shapes import Shape
+from podium.planner.framework import ChainContext, NodeFilter, Plugin, RoomFilter
+from podium.planner.shapes import PodNeed, Shape, ShapeContext
 from podium.planner.snapshot import Snapshot
 from podium.text import some
 
 
-class ResourcesFilter(NodeFilter):
+class ResourcesFilter(RoomFilter):
     """The filter on one snapshot; it caches nothing, because every placement changes its answers."""
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -158,6 +159,26 @@ class ResourcesFilter(NodeFilter):
         return snapshot.resource, snapshot.allocatable, snapshot.used
 
 
+class NodeResourcesPlugin(Plugin):
+    """The filter on the requests of pods.
+
+    They are in each shape, and their sums are arrays of the snapshot: every pod has some, and preemption is
+    about them. So this plugin adds no need, and no planner does without it.
+    """
+
+    def __init__(self, at: int, snapshot: Snapshot) -> None:  # noqa: ARG002 - it adds no need
+        self._snapshot = snapshot
+
+    def pre_filter(self, pod: Schedulable, context: ShapeContext) -> PodNeed:  # noqa: ARG002 - as above
+        """Return no need."""
+        return _NO_NEED
+
+    def filters(self, context: ChainContext) -> tuple[NodeFilter, ...]:  # noqa: ARG002 - the same in all
+        """Return NodeResourcesFit."""
+        return (ResourcesFilter(self._snapshot),)
+
+
+_NO_NEED = PodNeed()
 # The order of kube-scheduler's own checks; extended resources follow by name.
 _FIRST = {PODS: 0, "cpu": 1, "memory": 2, "ephemeral-storage": 3}
 

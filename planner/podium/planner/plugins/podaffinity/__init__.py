@@ -1,0 +1,1 @@
+"""Terms of pods about other pods, as a plugin of the planner."""
