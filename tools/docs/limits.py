@@ -33,7 +33,7 @@ from podium.planner import arrays, shapes
 from podium.planner.filters import nodes
 from podium.planner.plugins.devices import filter as devices
 from podium.planner.plugins.devices import shortage
-from podium.planner.preemption import budgetsets, defragment, inflight
+from podium.planner.preemption import budgets, defragment, inflight
 from podium.rules.conditions import MAX_MESSAGE
 from podium.rules.groupspec import MAX_CLAIMS
 from podium.runtime.messages import Limits
@@ -198,12 +198,12 @@ BOUNDS = (
     Bound("affinity terms of a pod", _count(shapes.MOST_TERMS), "it waits, with the reason"),
     Bound(
         "budgets that are compared with a pod",
-        _count(budgetsets.MOST_BUDGETS),
+        _count(budgets.MOST_BUDGETS),
         "those that come later by name do not count",
     ),
     Bound(
         "keys and values in the expressions of a budget's selector",
-        _count(budgetsets.MOST_VALUES),
+        _count(budgets.MOST_VALUES),
         "the budget counts no pod",
     ),
     Bound("gangs of an owner that are looked up when it changes", _count(MOST_GANGS), "known by their pods"),

@@ -400,7 +400,7 @@ class Columns:
         # Grows when a label key is new on the nodes, or is on none any more.
         self.key_revision = 0
         self.taints = Sets(_NO_TAINTS)
-        # The features that a pod may require (see `features`).
+        # The features that a kubelet declares.
         self.features = Sets(_NO_FEATURES)
         self._labels: list[Mapping[str, str]] = []
         # The number of nodes with each label key.

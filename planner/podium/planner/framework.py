@@ -193,7 +193,7 @@ class RoomFilter(NodeFilter):
 
 
 class ChainContext:
-    """What the filters of one chain have in common; `namespaces` may change.
+    """The settings and objects that the filters of one chain share; `namespaces` may change.
 
     `reserved` is the label of the only nodes that may be used, if it is set (see Settings). By `own_rules`
     what a pod holds goes with it, and the delayed claims of a gang are decided together. kube-scheduler does
@@ -313,7 +313,7 @@ class Plugin(LivePlugin, NeedSource, ABC):
 
 
 class LeftOutPlugin(Plugin):
-    """What stands in for a plugin that is left out: a pod that needs it is not judged."""
+    """Replaces a plugin that is left out: a pod that needs it is not judged."""
 
     def __init__(self, plugin: Callable[[int, S], Plugin], at: int, snapshot: S) -> None:
         self._own = plugin(at, snapshot)

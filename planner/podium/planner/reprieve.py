@@ -1,4 +1,4 @@
-"""What a filter says of pods that are given back beside the placed pods of a preemptor.
+"""The answers of filters about pods that are given back beside the placed pods of a preemptor.
 
 Placing all members again for each unit would cost a gang's size times the cluster's. Nearly every unit
 concerns no member, and for most others the answer is known at once. So a filter sorts all pods by their

@@ -97,7 +97,7 @@ MOST_TERMS = 1_000
 
 
 class ShapeContext:
-    """What the plugins share while the shape of one pod is computed.
+    """The facts that plugins share while the shape of one pod is computed.
 
     The pod has `requested` resources by these names. `minor` is the kube-scheduler release that counts.
     `missing` collects what cannot be evaluated.

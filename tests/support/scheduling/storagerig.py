@@ -20,9 +20,8 @@ from podium.api.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
 )
-from podium.planner.plugins.volumes.ledger import ClaimPlan
 from podium.planner.plugins.volumes.plugin import VolumesPlugin
-from podium.planner.plugins.volumes.writes import BoundVolume, ProvisionedVolume
+from podium.planner.plugins.volumes.writes import BoundVolume, ClaimPlan, ProvisionedVolume
 from podium.schedulerplugin.scheduling.effects import PreBind, ReportPending, UndoPreBind
 
 replace = msgspec.structs.replace

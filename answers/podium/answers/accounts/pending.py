@@ -44,10 +44,9 @@ from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Child, ClusterReader, Name, Target, group_of, name_of
 from podium.groups.messages import not_counting
 from podium.planner.engine import Engine
-from podium.planner.plugins.devices.claims import claim_key, node_of
+from podium.planner.plugins.devices.claims import claim_key, class_refusal, node_of
 from podium.planner.plugins.devices.filter import UNAVAILABLE
 from podium.planner.plugins.devices.gates import default_gates
-from podium.planner.plugins.devices.needs import class_refusal
 from podium.planner.plugins.devices.plugin import DevicesPlugin
 from podium.planner.plugins.devices.shortage import (
     DeviceExaminer,

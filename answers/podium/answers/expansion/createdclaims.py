@@ -47,8 +47,13 @@ from podium.api.storage import (
 )
 from podium.cluster.reader import Name, name_of
 from podium.documents.load import NOT_IN_INPUT
-from podium.planner.plugins.volumes.bindables import DelayedClaim, bindable_volume, bound_pair, delayed_claim
-from podium.planner.plugins.volumes.matching import BindableVolumes
+from podium.planner.plugins.volumes.bindables import (
+    BindableVolumes,
+    DelayedClaim,
+    bindable_volume,
+    bound_pair,
+    delayed_claim,
+)
 from podium.text import count, some
 
 # More claims than this in one file are probably a mistake, and would take the planner minutes.

@@ -101,7 +101,7 @@ def topology(snapshot: Snapshot, key: str) -> Domains:
     return Domains(lambda: snapshot.columns.column(key), lambda: snapshot.columns.values(key).size)
 
 
-def node_rows(snapshot: Snapshot) -> Domains:
+def node_domains(snapshot: Snapshot) -> Domains:
     """Return every node row as a domain of its own."""
     rows: Int32s = np.zeros(0, np.int32)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
 from podium.api.schedulable import Schedulable
-from podium.planner.filters.exclusive import ExclusiveCounters, ExclusiveUseFilter
+from podium.planner.filters.counters import ExclusiveCounters, ExclusiveUseFilter
 from podium.planner.framework import ChainContext, NodeFilter, Plugin
 from podium.planner.shapes import PodNeed, Shape, ShapeContext, need_at
 from podium.planner.snapshot import Snapshot

@@ -20,7 +20,7 @@ from podium.api.membership import membership
 from podium.api.podrequests import allocatable, pod_requests
 from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.planner.arrays import Bools, Int64s, Rows
-from podium.planner.filters.counter import node_rows
+from podium.planner.filters.counter import node_domains
 from podium.planner.filters.counters import PerShape, TermCounters
 from podium.planner.filters.nodes import NodeCache, StaticFilter
 from podium.planner.framework import ChainContext, NodeFilter, Plugin
@@ -149,7 +149,7 @@ class OutOfTreeScore(NodeFilter):
         # By need: the domains, and the place among them of each node row's.
         self._domains: dict[Hashable, list[Hashable]] = {}
         self._codes = NodeCache[Int64s](snapshot)
-        node = node_rows(snapshot)
+        node = node_domains(snapshot)
         counters = TermCounters[Hashable](
             snapshot,
             keys=lambda shape: (plugin.value(shape),) if self.prefers(shape) else (),

@@ -19,7 +19,7 @@ import numpy as np
 from podium.planner.arrays import Bools, Int32s, Int64s, Rows, summed
 from podium.planner.deadline import Deadline
 from podium.planner.filters.chain import Chain
-from podium.planner.filters.exclusive import in_conflict
+from podium.planner.filters.counters import in_conflict
 from podium.planner.shapes import Shape
 from podium.planner.snapshot import Snapshot
 

@@ -7,7 +7,7 @@ Reading order, from a pending pod to a plan:
    pods' room.
 3. `choice.Chooser` compares the nodes for a pod (`nodes` has the sums). For equal pods that are planned at
    once (`decide_alike`) the cluster is the only domain. For a group with a topology constraint
-   `domainsearch` tries the domains, and `domainchoice` compares them.
+   `domainsearch` tries the domains, and `choice` compares them.
 4. `domain.DomainPlanner` plans in one domain, on units (`units`) that nothing protects.
 5. `leastharm` finds the victims under `kep` (`search`); `dry_run` tries placements and reprieves on the
    snapshot.
@@ -24,9 +24,9 @@ import numpy as np
 
 from podium.planner.arrays import Rows
 from podium.planner.deadline import Deadline
-from podium.planner.filters.refusals import Refusals
+from podium.planner.filters.chain import Refusals
 from podium.planner.overlay import REMOVED
-from podium.planner.preemption.choice import Chooser, Chosen
+from podium.planner.preemption.choice import Chooser, Chosen, DomainChooser
 from podium.planner.preemption.decision import (
     Decision,
     Obstacles,
@@ -35,7 +35,6 @@ from podium.planner.preemption.decision import (
     pod_obstacles,
 )
 from podium.planner.preemption.domain import DomainPlan
-from podium.planner.preemption.domainchoice import DomainChooser
 from podium.planner.preemption.domainsearch import DomainSearch, Located
 from podium.planner.preemption.inflight import is_preempted
 from podium.planner.preemption.outcome import Outcome

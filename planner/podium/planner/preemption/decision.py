@@ -18,8 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from podium.planner.arrays import Bools, Rows
-from podium.planner.filters.chain import Chain
-from podium.planner.filters.refusals import Refusals
+from podium.planner.filters.chain import Chain, Refusals
 from podium.planner.preemption.choice import Chosen
 from podium.planner.preemption.domain import DomainPlanner
 from podium.planner.preemption.domainsearch import RandomChoice

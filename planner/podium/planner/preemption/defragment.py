@@ -30,12 +30,12 @@ from podium.groups.topology import preferred_topology, slice_topology, spread_to
 from podium.groups.trees import lineage
 from podium.planner.arrays import Bools, Int64s, Rows
 from podium.planner.deadline import NEVER
-from podium.planner.filters.refusals import Refusals
+from podium.planner.filters.chain import Refusals
 from podium.planner.preemption.capacity import place_packed
+from podium.planner.preemption.groupplacement import NodeSearch
 from podium.planner.preemption.grouptarget import evicted_members
 from podium.planner.preemption.harm import Harm, harm, plan_harm, work_lost
 from podium.planner.preemption.outcome import PlanHarm, full_name
-from podium.planner.preemption.placementorders import NodeSearch
 from podium.planner.preemption.planningstate import PlanningState
 from podium.planner.preemption.protection import is_mirror, of_daemon_set
 from podium.planner.preemption.targetplacement import TargetPlacer

@@ -21,7 +21,7 @@ from podium.cluster.reader import Child
 from podium.groups.topology import preferred_topology, spread_topology
 from podium.planner.arrays import Floats, Int64s, Rows
 from podium.planner.deadline import Deadline
-from podium.planner.filters.refusals import Refusals
+from podium.planner.filters.chain import Refusals
 from podium.planner.framework import MAX_SCORE
 from podium.planner.placement import Placer
 from podium.planner.preemption.capacity import PodKinds, kinds_of, slots

@@ -24,7 +24,7 @@ import numpy as np
 from podium.planner.arrays import Bools, Int32s, Int64s, Rows
 from podium.planner.deadline import NEVER, Deadline
 from podium.planner.filters.chain import Chain
-from podium.planner.filters.exclusive import exclusive, in_conflict
+from podium.planner.filters.counters import exclusive, in_conflict
 from podium.planner.overlay import Trial
 from podium.planner.placement import Placer
 from podium.planner.preemption.capacity import (

@@ -38,7 +38,7 @@ from podium.planner.preemption.nodes import NodeTable
 from podium.planner.preemption.protection import daemon_set
 from podium.planner.preemption.search import EFFORT
 from podium.planner.preemption.target import PlacementTarget, PreemptorPods
-from podium.planner.preemption.treeplans import TreePlanner
+from podium.planner.preemption.treetarget import TreePlanner
 from podium.planner.preemption.units import GroupIndex, Units, root_of, whole_of
 from podium.planner.scores import UPSTREAM
 from podium.planner.semantics import UnitRule

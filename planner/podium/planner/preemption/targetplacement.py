@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from podium.planner.arrays import Bools
 from podium.planner.deadline import Deadline
-from podium.planner.filters.refusals import Refusals
+from podium.planner.filters.chain import Refusals
 from podium.planner.placement import Placer
 from podium.planner.preemption.capacity import place_packed
 from podium.planner.preemption.domain import DomainPlan
@@ -12,11 +12,11 @@ from podium.planner.preemption.domainsearch import DomainSearch, Located, Random
 from podium.planner.preemption.groupplacement import (
     PartSearch,
     in_whole_slices,
+    ordered_attempts,
     part_refusals,
     place_pods,
     slice_refusals,
 )
-from podium.planner.preemption.placementorders import ordered_attempts
 from podium.planner.preemption.target import PlacementTarget
 from podium.planner.preemption.units import Units
 from podium.planner.semantics import Semantics

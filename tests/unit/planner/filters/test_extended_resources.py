@@ -34,9 +34,9 @@ from podium.api.reads import Kind
 from podium.cluster.state import ClusterState
 from podium.planner.comparer import compare_node, compare_pod
 from podium.planner.engine import Engine, plan
-from podium.planner.noderows import BACKED
 from podium.planner.plugins.devices.filter import NAMED, UNALLOCATABLE
 from podium.planner.preemption.outcome import Outcome
+from podium.planner.snapshot import BACKED
 
 IMPLICIT = f"{IMPLICIT_RESOURCE_PREFIX}{CLASS}"
 INSUFFICIENT = f"Insufficient {RESOURCE}"

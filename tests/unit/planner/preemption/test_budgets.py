@@ -17,9 +17,8 @@ from tests.support.preemption.plain_cluster import Cluster
 
 from podium.api.core import PodDisruptionBudget
 from podium.planner import Engine
-from podium.planner.preemption import budgetsets
-from podium.planner.preemption.budgets import BudgetIndex
-from podium.planner.preemption.budgetsets import MOST_BUDGETS, MOST_VALUES
+from podium.planner.preemption import budgets as budget_index
+from podium.planner.preemption.budgets import MOST_BUDGETS, MOST_VALUES, BudgetIndex
 from podium.planner.semantics import Charge
 
 
@@ -137,7 +136,7 @@ def test_a_pod_is_compared_with_a_limited_number_of_budgets() -> None:
 
 def test_the_memory_of_budgets_does_not_grow_with_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each label of a pod makes another set of its budgets."""
-    monkeypatch.setattr(budgetsets, "_MOST_ENTRIES", 16)
+    monkeypatch.setattr(budget_index, "_MOST_ENTRIES", 16)
     budgets = [
         budget(f"b{at}", {"matchExpressions": [{"key": "n", "operator": "NotIn", "values": [str(at)]}]}, 0)
         for at in range(8)

@@ -30,8 +30,8 @@ from tests.support.preemption.scene import pod as pod_of
 
 from podium.planner.filters.chain import Chain
 from podium.planner.plugins.volumes.attachlimits import AttachLimitsFilter
-from podium.planner.plugins.volumes.attachments import Attachment, attachment_of, attachments_of
 from podium.planner.plugins.volumes.index import Volumes
+from podium.planner.plugins.volumes.needs import Attachment, attachment_of, attachments_of
 from podium.planner.plugins.volumes.plugin import VolumesPlugin
 from podium.planner.preemption.outcome import Outcome
 from podium.planner.semantics import Semantics

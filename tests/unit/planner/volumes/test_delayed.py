@@ -10,8 +10,7 @@ from tests.support.volumes.manifests import Manifest, binding, read_claims
 from tests.support.volumes.plain_binding import PlainAnswer, PlainBinding, PlainLedger, PlainSegment
 
 from podium.planner.plugins.volumes.delayed import DelayedBinding
-from podium.planner.plugins.volumes.ledger import VolumePlan
-from podium.planner.plugins.volumes.writes import ProvisionedVolume
+from podium.planner.plugins.volumes.writes import ProvisionedVolume, VolumePlan
 
 SEEDS = st.integers(0, 2**32)
 

@@ -26,8 +26,7 @@ from tests.support.volumes.manifests import (
 )
 
 from podium.planner.plugins.volumes.delayed import REASONS, DelayedBinding
-from podium.planner.plugins.volumes.ledger import VolumePlan
-from podium.planner.plugins.volumes.writes import BoundVolume, ProvisionedVolume
+from podium.planner.plugins.volumes.writes import BoundVolume, ProvisionedVolume, VolumePlan
 from podium.planner.snapshot import Snapshot
 
 NO_VOLUME, NO_SPACE = REASONS.values()

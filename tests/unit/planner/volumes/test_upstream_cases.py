@@ -24,8 +24,7 @@ from tests.support.volumes.manifests import (
 )
 
 from podium.planner.plugins.volumes.delayed import REASONS
-from podium.planner.plugins.volumes.ledger import VolumePlan
-from podium.planner.plugins.volumes.writes import BoundVolume
+from podium.planner.plugins.volumes.writes import BoundVolume, VolumePlan
 
 NO_VOLUME, NO_SPACE = REASONS.values()
 

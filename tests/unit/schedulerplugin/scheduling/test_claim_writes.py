@@ -19,8 +19,7 @@ from podium.errors import PodiumError
 from podium.planner.liveplugin import ChangedError, GoneError
 from podium.planner.plugins.devices.transforms import transform_devices
 from podium.planner.plugins.devices.writes import ClaimReservation
-from podium.planner.plugins.volumes.ledger import ClaimPlan
-from podium.planner.plugins.volumes.writes import BoundVolume, ProvisionedVolume
+from podium.planner.plugins.volumes.writes import BoundVolume, ClaimPlan, ProvisionedVolume
 from podium.schedulerplugin.live.prebindwriter import PreBindWriter
 from podium.schedulerplugin.live.writes import StoredMetadata, StoredObject
 

@@ -40,22 +40,20 @@ from podium.planner.filters.nodes import StaticFilter, any_term, unmet_terms
 from podium.planner.framework import NodeFilter
 from podium.planner.plugins.devices.allocator import Allocator
 from podium.planner.plugins.devices.claims import (
-    ANYWHERE,
-    AssumedClaim,
-    claim_key,
-)
-from podium.planner.plugins.devices.gates import AllocationError, UnansweredAllocationError, default_gates
-from podium.planner.plugins.devices.index import DeviceIndex
-from podium.planner.plugins.devices.inventory import drivers_devices
-from podium.planner.plugins.devices.needs import (
     ALTERNATIVES_WEIGHT,
+    ANYWHERE,
     BEST_ALTERNATIVES,
+    AssumedClaim,
     ClaimNeed,
     ExtendedNeed,
     NeedsOf,
     alternative_points,
+    claim_key,
     extended_claim_need,
 )
+from podium.planner.plugins.devices.gates import AllocationError, UnansweredAllocationError, default_gates
+from podium.planner.plugins.devices.index import DeviceIndex
+from podium.planner.plugins.devices.inventory import drivers_devices
 from podium.planner.plugins.devices.requests import Demand
 from podium.planner.plugins.devices.search import SearchLimits
 from podium.planner.plugins.devices.usage import DeviceUsage

@@ -50,8 +50,12 @@ from podium.planner.framework import HeldClaim
 from podium.planner.indexes import Unread, discard
 from podium.planner.plugins.devices.claims import (
     AssumedClaim,
+    ClaimNeed,
+    ConsumerPlace,
+    ExtendedNeed,
     allocation_of,
     claim_key,
+    class_refusal,
     classes_by_resource,
     consumer_of,
     extended_claim,
@@ -60,16 +64,10 @@ from podium.planner.plugins.devices.claims import (
     is_allocated,
     is_prepared,
     memory_key,
+    need_of,
     node_of,
     owner_of,
     same_devices,
-)
-from podium.planner.plugins.devices.needs import (
-    ClaimNeed,
-    ConsumerPlace,
-    ExtendedNeed,
-    class_refusal,
-    need_of,
 )
 from podium.planner.plugins.devices.usage import DeviceUsage
 from podium.planner.plugins.devices.writes import ClaimReservation, StaleDeletion

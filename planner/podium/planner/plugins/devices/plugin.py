@@ -22,10 +22,9 @@ from podium.cluster.state import Readable
 from podium.planner.arrays import Rows
 from podium.planner.framework import ChainContext, Effect, HeldClaim, NodeFilter, Plugin
 from podium.planner.liveplugin import FollowedKind, ObjectKey, PreBindWrite, Wakeup
-from podium.planner.plugins.devices.claims import claim_key, is_allocated
+from podium.planner.plugins.devices.claims import IN_MEMORY, DeviceNeeds, NeedsOf, claim_key, is_allocated
 from podium.planner.plugins.devices.filter import DevicesFilter
 from podium.planner.plugins.devices.index import DeviceIndex, made_for
-from podium.planner.plugins.devices.needs import IN_MEMORY, DeviceNeeds, NeedsOf
 from podium.planner.plugins.devices.transforms import transform_devices
 from podium.planner.plugins.devices.writes import ClaimReservation
 from podium.planner.shapes import Shape, ShapeContext, need_at

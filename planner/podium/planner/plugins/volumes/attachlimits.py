@@ -20,13 +20,12 @@ import numpy as np
 from podium.api.storage import VolumeAttachment
 from podium.planner.arrays import Bools, Int32s, Int64s, Rows, grown
 from podium.planner.deadline import NEVER, Deadline
-from podium.planner.filters.counter import DomainCounter, Domains, node_rows
+from podium.planner.filters.counter import DomainCounter, Domains, node_domains
 from podium.planner.filters.counters import TermCounters
 from podium.planner.filters.nodes import StaticFilter
 from podium.planner.framework import NodeFilter
-from podium.planner.plugins.volumes.attachments import RequiredDriver, attachment_of
 from podium.planner.plugins.volumes.index import Volumes, attached_volume, drivers_of
-from podium.planner.plugins.volumes.needs import NeedsOf, VolumeNeeds
+from podium.planner.plugins.volumes.needs import NeedsOf, RequiredDriver, VolumeNeeds, attachment_of
 from podium.planner.reprieve import PlacedMembers, Rivals
 from podium.planner.shapes import Shape
 from podium.planner.snapshot import Snapshot
@@ -85,7 +84,7 @@ class AttachedVolumes(TermCounters[VolumeID]):
         self._changed: dict[str, None] = {}
         self._changed_rows: dict[int, None] = {}
         self._ignores_fixed = False
-        node = node_rows(snapshot)
+        node = node_domains(snapshot)
         super().__init__(
             snapshot,
             keys=lambda shape: volumes_of(needs(shape)),

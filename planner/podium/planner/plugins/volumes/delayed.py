@@ -26,16 +26,22 @@ from podium.api.storage import CSIDriver, CSIStorageCapacity, PersistentVolume, 
 from podium.api.volumereach import Alternatives
 from podium.cluster.reader import Name
 from podium.planner.arrays import Bools, Int64s, Rows
-from podium.planner.plugins.volumes.bindables import DelayedClaim, bindable_volume, whole_bytes
-from podium.planner.plugins.volumes.ledger import (
-    ClaimLedger,
-    ClaimPlan,
-    VolumePlan,
+from podium.planner.plugins.volumes.bindables import (
+    BindableVolumes,
+    DelayedClaim,
+    bindable_volume,
+    volume_sizes,
+    whole_bytes,
 )
-from podium.planner.plugins.volumes.matching import BindableVolumes, volume_sizes
 from podium.planner.plugins.volumes.nodeclasses import EVERYWHERE, NodeClasses, NodeLabels, keys_of
 from podium.planner.plugins.volumes.provisioning import Provisioning, Reserved
-from podium.planner.plugins.volumes.writes import BoundVolume, ProvisionedVolume
+from podium.planner.plugins.volumes.writes import (
+    BoundVolume,
+    ClaimLedger,
+    ClaimPlan,
+    ProvisionedVolume,
+    VolumePlan,
+)
 
 # Scores nodes by how much of their storage a pod's claims would take (StorageCapacityScoring).
 #

@@ -15,7 +15,7 @@ import numpy as np
 from podium.api.claims import claims_of_pod
 from podium.api.schedulable import Schedulable, Volume
 from podium.planner.arrays import Bools
-from podium.planner.filters.exclusive import ExclusiveCounters, ExclusiveUseFilter
+from podium.planner.filters.counters import ExclusiveCounters, ExclusiveUseFilter
 from podium.planner.plugins.volumes.index import Volumes
 from podium.planner.shapes import Shape
 from podium.planner.snapshot import Snapshot

@@ -4,27 +4,40 @@ A bound volume can be reached from some nodes only, by its node affinity or by i
 a delayed claim can get one depends on other claims too, so `delayed` decides that whenever it is asked.
 
 Source: the filters of VolumeBinding and VolumeZone of kube-scheduler 1.36 and 1.37.
+
+A claim that is missing, lost, deleted or unbound blocks its pod on every node, and no preemption helps. So
+the refusal is part of the shape, in kube-scheduler's words, and the pod is tried again when a claim changes.
+Whether an unbound claim blocks its pod depends on its class. A class with WaitForFirstConsumer binds claims
+for the node that the pod gets: such a claim is delayed.
+
+A node can attach so many volumes of a driver. A volume counts once for all pods of a node, by its driver and
+the driver's handle. A claim without a volume counts as a volume of its own, by the provisioner of its class.
+An old disk counts for the driver that replaced it, under the handle that csi-translation-lib gives it, on
+nodes with a CSINode.
+
+Source: NodeVolumeLimits, and PreFilter of VolumeRestrictions, VolumeBinding and VolumeZone of kube-scheduler
+1.36 and 1.37; k8s.io/csi-translation-lib.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
 
-from podium.api.claims import claims_of_pod
+from podium.api.claims import PodClaim, claims_of_pod
 from podium.api.membership import membership
 from podium.api.reads import Kind
-from podium.api.schedulable import Schedulable
-from podium.api.storage import PersistentVolumeClaim
-from podium.api.volumereach import Alternatives, node_affinity, zone_terms
-from podium.planner.plugins.volumes.attachments import (
-    Attachment,
-    RequiredDriver,
-    attachments_of,
-    required_drivers,
+from podium.api.schedulable import Schedulable, Volume
+from podium.api.storage import (
+    NO_PROVISIONER,
+    WAIT_FOR_FIRST_CONSUMER,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeSpec,
 )
+from podium.api.volumereach import Alternatives, node_affinity, zone_terms
 from podium.planner.plugins.volumes.bindables import DelayedClaim, delayed_claim
-from podium.planner.plugins.volumes.claims import claims_refusal, delayed
 from podium.planner.plugins.volumes.exclusive import (
     Disk,
     Used,
@@ -35,6 +48,190 @@ from podium.planner.plugins.volumes.exclusive import (
 )
 from podium.planner.plugins.volumes.index import Volumes
 from podium.planner.shapes import PodNeed, Shape
+
+UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
+
+
+def claims_refusal(pod: Schedulable, known: Volumes) -> str:
+    """Return why no node can take a pod because of its claims, in kube-scheduler's words; empty if one can.
+
+    Objects of kinds that were not read refuse nothing.
+    """
+    return next(_refusals(pod, known), "")
+
+
+def delayed(claim: PersistentVolumeClaim, known: Volumes) -> bool:
+    """Return whether a claim is bound for the node of its first pod, and names no volume yet.
+
+    Without its class, a claim is bound at once.
+    """
+    class_ = known.classes.get(claim.storage_class)
+    named = claim.spec is not None and bool(claim.spec.volumeName)
+    return class_ is not None and class_.volumeBindingMode == WAIT_FOR_FIRST_CONSUMER and not named
+
+
+def _refusals(pod: Schedulable, known: Volumes) -> Iterator[str]:
+    namespace = pod.metadata.namespace or ""
+    pairs = [(mounted, known.claims.get((namespace, mounted.name))) for mounted in claims_of_pod(pod)]
+    if known.lacks(Kind.CLAIM):
+        pairs = [pair for pair in pairs if pair[1] is not None]
+    # VolumeRestrictions and VolumeZone do not look at ephemeral volumes.
+    for mounted, claim in pairs:
+        if claim is None and not mounted.ephemeral:
+            yield f'persistentvolumeclaim "{mounted.name}" not found'
+    for mounted, claim in pairs:
+        yield from _unusable(pod, mounted, claim)
+    claims = [(mounted, claim) for mounted, claim in pairs if claim is not None]
+    if any(not claim.bound and _immediate(claim, known) for _, claim in claims):
+        yield UNBOUND
+    for mounted, claim in claims:
+        volume = claim.spec.volumeName if claim.spec is not None and not mounted.ephemeral else None
+        if volume and volume not in known.volumes and not known.lacks(Kind.VOLUME):
+            yield f'persistentvolume "{volume}" not found'
+
+
+def _unusable(pod: Schedulable, mounted: PodClaim, claim: PersistentVolumeClaim | None) -> Iterator[str]:
+    """Yield why a claim cannot be used by a pod at all."""
+    if claim is None:
+        waiting = "waiting for ephemeral volume controller to create the persistentvolumeclaim"
+        yield f'{waiting} "{mounted.name}"'
+        return
+    if claim.status is not None and claim.status.phase == "Lost":
+        volume = (claim.spec.volumeName if claim.spec is not None else None) or ""
+        yield f'persistentvolumeclaim "{mounted.name}" bound to non-existent persistentvolume "{volume}"'
+    if claim.metadata.deletionTimestamp is not None:
+        yield f'persistentvolumeclaim "{mounted.name}" is being deleted'
+    if mounted.ephemeral and not _created_for(claim, pod.metadata.uid or ""):
+        namespace = pod.metadata.namespace
+        pair = f"PVC {namespace}/{mounted.name} was not created for pod {namespace}/{pod.metadata.name}"
+        yield f"{pair} (pod is not owner)"
+
+
+def _immediate(claim: PersistentVolumeClaim, known: Volumes) -> bool:
+    """Return whether an unbound claim is known to be bound without regard to its pod."""
+    if claim.spec is not None and claim.spec.volumeName:
+        return True
+    known_class = claim.storage_class in known.classes or not claim.storage_class
+    return not delayed(claim, known) and (known_class or not known.lacks(Kind.STORAGE_CLASS))
+
+
+def _created_for(claim: PersistentVolumeClaim, uid: str) -> bool:
+    controller = claim.metadata.controller()
+    return controller is not None and controller.uid == uid
+
+
+_GCE, _AWS, _AZURE, _CINDER, _PORTWORX = (
+    *("pd.csi.storage.gke.io", "ebs.csi.aws.com", "disk.csi.azure.com", "cinder.csi.openstack.org"),
+    "pxd.portworx.com",
+)
+# The drivers by the provisioners that they replaced.
+_REPLACED = {
+    "kubernetes.io/gce-pd": _GCE,
+    "kubernetes.io/aws-ebs": _AWS,
+    "kubernetes.io/azure-disk": _AZURE,
+    "kubernetes.io/cinder": _CINDER,
+    "kubernetes.io/portworx-volume": _PORTWORX,
+}
+# Provisioners that no driver replaced for kube-scheduler, or that provision nothing.
+_UNCOUNTED = ("", NO_PROVISIONER, "kubernetes.io/azure-file", "kubernetes.io/vsphere-volume")
+_ZONES = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
+_LOOKS_FOR_DRIVERS = 37
+_AWS_URL = re.compile(r"aws://[^/]*/+(vol-[^/]*)/*")
+
+
+class Attachment(NamedTuple):
+    """A volume of a driver by its handle; `replaced` if an old disk or provisioner names it."""
+
+    driver: str
+    handle: str
+    replaced: bool = False
+
+
+class RequiredDriver(NamedTuple):
+    """A driver whose CSIDriver may require it on the node; `replaced` if only old disks name it."""
+
+    name: str
+    replaced: bool
+
+
+def attachments_of(pod: Schedulable, known: Volumes) -> tuple[Attachment, ...]:
+    """Return the volumes that are attached for a pod; claims that do not exist count as none."""
+    attachments = {disk for volume in pod.spec.volumes or () if (disk := _disk(volume)) is not None}
+    for mounted in claims_of_pod(pod):
+        claim = known.claims.get((pod.metadata.namespace or "", mounted.name))
+        attachment = _of_claim(claim, known) if claim is not None else None
+        if attachment is not None:
+            attachments.add(attachment)
+    return tuple(sorted(attachments))
+
+
+def required_drivers(attachments: Iterable[Attachment], minor: int) -> tuple[RequiredDriver, ...]:
+    """Return the drivers of a pod that kube-scheduler of a minor looks for on the node; 1.36 looks for none.
+
+    VolumeLimitScaling is off by default in 1.36, and on in 1.37.
+    """
+    replaced: dict[str, bool] = {}
+    for attachment in attachments if minor >= _LOOKS_FOR_DRIVERS else ():
+        replaced[attachment.driver] = replaced.get(attachment.driver, True) and attachment.replaced
+    return tuple(sorted(RequiredDriver(*pair) for pair in replaced.items()))
+
+
+def attachment_of(volume: PersistentVolume) -> Attachment | None:
+    """Return the attachment of a volume; None for one that no driver attaches."""
+    spec = volume.spec or PersistentVolumeSpec()
+    if spec.csi is not None:
+        driver, handle = spec.csi.driver or "", spec.csi.volumeHandle or ""
+        return Attachment(driver, handle) if driver and handle else None
+    zones = next(filter(None, ((volume.metadata.labels or {}).get(key) for key in _ZONES)), "")
+    return _disk(spec, zones)
+
+
+def _of_claim(claim: PersistentVolumeClaim, known: Volumes) -> Attachment | None:
+    volume = known.volumes.get((claim.spec.volumeName if claim.spec is not None else None) or "")
+    if volume is not None:
+        return attachment_of(volume)
+    storage_class = known.classes.get(claim.storage_class)
+    provisioner = (storage_class.provisioner if storage_class is not None else None) or ""
+    if provisioner in _UNCOUNTED:
+        return None
+    # No driver gives out such a handle.
+    handle = f"\0{claim.metadata.namespace}/{claim.metadata.name}"
+    replaced = _REPLACED.get(provisioner)
+    return Attachment(replaced or provisioner, handle, replaced is not None)
+
+
+def _disk(source: Volume | PersistentVolumeSpec, zones: str = "") -> Attachment | None:
+    """Return the attachment of an old disk; `zones` are those of a volume's label."""
+    identity: tuple[str, str] | None = None
+    if source.gcePersistentDisk is not None:
+        identity = _GCE, _gce_handle(source.gcePersistentDisk.pdName or "", zones)
+    elif source.awsElasticBlockStore is not None:
+        identity = _AWS, _aws_handle(source.awsElasticBlockStore.volumeID or "")
+    elif source.azureDisk is not None:
+        # The API server fills in Shared, which has no driver.
+        managed = (source.azureDisk.kind or "").lower() == "managed"
+        identity = _AZURE, (source.azureDisk.diskURI or "") if managed else ""
+    elif source.cinder is not None:
+        identity = _CINDER, source.cinder.volumeID or ""
+    elif source.portworxVolume is not None:
+        identity = _PORTWORX, source.portworxVolume.volumeID or ""
+    return Attachment(*identity, replaced=True) if identity is not None and identity[1] else None
+
+
+def _gce_handle(name: str, zones: str) -> str:
+    """Return the handle of a disk in its zone, or in the region of several (`us-west1-a__us-west1-b`)."""
+    parts = zones.split("__")
+    place = f"regions/{parts[0].rpartition('-')[0]}" if len(parts) > 1 else f"zones/{zones or 'UNSPECIFIED'}"
+    return f"projects/UNSPECIFIED/{place}/disks/{name}"
+
+
+def _aws_handle(volume: str) -> str:
+    """Return the ID of a volume, which may be in a URL after its zone; empty if the URL is not readable."""
+    if not volume.startswith("aws://"):
+        return volume
+    match = _AWS_URL.fullmatch(volume)
+    return match.group(1) if match is not None else ""
+
 
 # A pod with more delayed claims is not evaluated: each claim is compared with those before it, on all nodes.
 # That takes half a second for so many claims on 5,000 nodes, and a tenant could name thousands.

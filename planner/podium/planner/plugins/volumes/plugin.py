@@ -35,13 +35,12 @@ from podium.planner.plugins.volumes.attachlimits import (
     InstalledDriversFilter,
 )
 from podium.planner.plugins.volumes.bindables import bound_pair
-from podium.planner.plugins.volumes.claims import UNBOUND
 from podium.planner.plugins.volumes.delayed import DelayedBinding
 from podium.planner.plugins.volumes.exclusive import DisksFilter, ExclusiveClaimsFilter, used_counters
 from podium.planner.plugins.volumes.index import Attached, Volumes, attached_volume
-from podium.planner.plugins.volumes.ledger import ClaimPlan, VolumePlan
-from podium.planner.plugins.volumes.needs import NeedsOf, VolumeNeeds, needs_of
+from podium.planner.plugins.volumes.needs import UNBOUND, NeedsOf, VolumeNeeds, needs_of
 from podium.planner.plugins.volumes.volumebinding import VolumeBindingFilter, VolumeZoneFilter
+from podium.planner.plugins.volumes.writes import ClaimPlan, VolumePlan
 from podium.planner.shapes import Shape, ShapeContext, need_at
 from podium.planner.sharing import Sharing, read_annotations
 from podium.planner.snapshot import Snapshot

@@ -19,8 +19,8 @@ from podium.planner.arrays import Bools, Int32s, Int64s, Rows
 from podium.planner.filters.nodes import MOST_BYTES, StaticFilter, all_terms, any_term, unmet_terms
 from podium.planner.framework import NodeFilter
 from podium.planner.plugins.volumes.delayed import DelayedBinding, PodVolumes
-from podium.planner.plugins.volumes.ledger import VolumePlan
 from podium.planner.plugins.volumes.needs import NeedsOf
+from podium.planner.plugins.volumes.writes import VolumePlan
 from podium.planner.shapes import Shape
 from podium.planner.snapshot import Snapshot
 from podium.text import count, cut, some
