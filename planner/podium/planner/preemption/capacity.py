@@ -45,8 +45,8 @@ class PodKind(NamedTuple):
 class PodCapacity(Protocol):
     """The room for a preemptor while units leave and return.
 
-    `step` is roughly what an answer costs. `unlimited` says that more pods than are wanted are counted, and
-    `additive` that each node counts alone. `areas` return the area of a node whose room counts together.
+    `step` is roughly what the last answer cost. `unlimited` says that more pods than are wanted are counted,
+    and `additive` that each node counts alone. `areas` return the area of a node whose room counts together.
     """
 
     step: int

@@ -274,7 +274,7 @@ def least_harm(
     if evicted is None and (only_room or dry_run.monotone):
         return None
     first = _by_leaving(dry_run, domain, ordered, evicted if evicted is not None else ordered[:0])
-    if first is None or not dry_run.searches or not effort or len(first.victims) == 0:
+    if first is None or not effort or len(first.victims) == 0:
         return first
     victims = less_harm(dry_run, budgets, domain, ordered, first.victims, now, effort=effort)
     if victims is None:
@@ -378,7 +378,7 @@ class _PlacedCapacity:
         self._back: set[int] = set()
         self._there: set[int] = set()
         self._known: dict[frozenset[int], bool] = {}
-        self.step = _PLACEMENT * self._needed
+        self.step = 1
         self.areas: tuple[Callable[[int], int], ...] = (self._nodes.item,)
 
     def remove(self, pods: Sequence[PodUsage]) -> None:
@@ -391,8 +391,9 @@ class _PlacedCapacity:
 
     def pod_count(self) -> int:
         """Return how many pods are placed: all that are needed, or none."""
-        key = frozenset(self._back)
+        key, self.step = frozenset(self._back), 1
         if key not in self._known:
+            self.step = _PLACEMENT * self._needed
             self._move()
             with self._dry_run.trial():
                 self._known[key] = self._dry_run.place(self._domain) is not None
@@ -425,7 +426,9 @@ def less_harm(  # noqa: PLR0917 - those of `leastharm.least_harm`, and the victi
     `ordered` are the units that may go, the most important first.
     """
     units = dry_run.units
-    pool = ordered[np.isin(ordered, units.with_surplus(_pool(dry_run, ordered, victims, now)))]
+    pool = ordered[
+        np.isin(ordered, units.with_surplus(_pool(dry_run, budgets, domain, ordered, victims, now)))
+    ]
     if effort < _PLACEMENT * dry_run.preemptor.needed * len(pool):
         return None
     weighed = weights(units, pool, now)
@@ -441,7 +444,7 @@ def less_harm(  # noqa: PLR0917 - those of `leastharm.least_harm`, and the victi
             [position[extra] for extra in units.with_surplus(pool[at : at + 1]).tolist() if extra != lead],
             weighed.shared[at],
         )
-        for (lead, at), useful in zip(position.items(), _held(dry_run, pool).tolist(), strict=True)
+        for (lead, at), useful in zip(position.items(), _useful(dry_run, domain, pool).tolist(), strict=True)
     ]
     with dry_run.trial():
         dry_run.remove(pool)
@@ -451,27 +454,31 @@ def less_harm(  # noqa: PLR0917 - those of `leastharm.least_harm`, and the victi
     return None if least is None else pool[least]
 
 
-def _pool(dry_run: DryRun, ordered: Rows, victims: Rows, now: int) -> Rows:
-    """Return the victims, and the units that would do the least harm for what they hold."""
+def _pool(  # noqa: PLR0917 - those of `less_harm`
+    dry_run: DryRun, budgets: BudgetIndex, domain: Domain, ordered: Rows, victims: Rows, now: int
+) -> Rows:
+    """Return the victims, and the units that would do the least harm for the room that they make.
+
+    If the victims violate budgets, units of any priority may do less harm, above all those that violate none.
+    """
     units = dry_run.units
+    numbers = np.repeat(np.arange(len(victims)), units.size[victims])
+    violates = bool(budgets.violations(units.all_members(victims), numbers).any())
     others = ordered[~np.isin(ordered, victims)]
-    others = others[units.priority[others] <= units.priority[victims].max(initial=0)]
+    if not violates:
+        others = others[units.priority[others] <= units.priority[victims].max(initial=0)]
     if len(others) > _OTHERS:
-        price = np.array(
-            [
-                float(weight) / (0.1 + amount)
-                for weight, amount in zip(
-                    weights(units, others, now).of_units, _held(dry_run, others).tolist(), strict=True
-                )
-            ]
-        )
-        others = others[np.argsort(price, kind="stable")[:_OTHERS]]
+        useful = _useful(dry_run, domain, others).tolist()
+        weight = weights(units, others, now).of_units
+        price = np.array([float(loss) / (0.1 + room) for loss, room in zip(weight, useful, strict=True)])
+        held = np.isin(others, budgets.holding(others, victims, units)) & violates
+        others = others[np.lexsort((price, held))[:_OTHERS]]
     return np.concatenate([victims, others])
 
 
-def _held(dry_run: DryRun, leads: Rows) -> Floats:
-    """Return how many accelerators the claims of each unit hold."""
-    units, held = dry_run.units, np.zeros(len(leads))
+def _useful(dry_run: DryRun, domain: Domain, leads: Rows) -> Floats:
+    """Return how many accelerators the claims of each unit hold, and how many pods have room without it."""
+    units, useful = dry_run.units, np.zeros(len(leads))
     for at, lead in enumerate(leads.tolist()):
         claims = {
             holding.claim: holding.amount
@@ -479,5 +486,9 @@ def _held(dry_run: DryRun, leads: Rows) -> Floats:
             for holder in dry_run.snapshot.holders
             for holding in holder.held(row)
         }
-        held[at] = sum(claims.values())
-    return held
+        useful[at] = sum(claims.values())
+    kinds = dry_run.kinds(domain)
+    if kinds is not None:
+        pool = pool_of(units, leads, kinds)
+        useful += np.bincount(pool.owner, _usefulness(pool, kinds), len(leads))
+    return useful

@@ -6,6 +6,7 @@ An exchange evicts one more unit, or all units of a node, and reprieves others w
 number of steps is bounded by a number and not by time, so the same cluster has the same answer.
 """
 
+import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
@@ -22,6 +23,7 @@ NODE_EFFORT = 3_000
 _RUNS = 512
 # Several kinds of pods get no further start after this many times the effort.
 _STARTS = 2
+_REBUILT, _TRIES = 16, 8
 # The parts of a pod in which usefulness is counted where it divides weights, which no float can hold.
 _SHARE = 1_024
 
@@ -70,6 +72,7 @@ class Search:
         # By claim, the weights that evicted units have for it.
         self._of_claims: dict[int, list[int]] = defaultdict(list)
         self._effort = 0
+        self._chance = random.Random(0)
         for candidate in candidates:
             self._count(candidate, 1)
 
@@ -162,11 +165,9 @@ class Search:
 
     def _try_reprieve_all(self, run: Sequence[int]) -> bool:
         """Return units back if there is room enough without all of them."""
-        self._deadline.enforce()
-        self._effort += self._capacity.step
         for at in run:
             self._put_back(at)
-        if self._capacity.pod_count() >= self._needed:
+        if self._has_room():
             return True
         for at in run:
             self._evict(at)
@@ -175,20 +176,24 @@ class Search:
     def _try_reprieve(self, at: int) -> bool:
         if self._core_of.get(at) in self._evicted:
             return False
-        self._deadline.enforce()
-        self._effort += self._capacity.step
         self._put_back(at)
-        if self._capacity.pod_count() >= self._needed:
+        if self._has_room():
             return True
         self._evict(at)
         return False
+
+    def _has_room(self) -> bool:
+        self._deadline.enforce()
+        room = self._capacity.pod_count() >= self._needed
+        self._effort += self._capacity.step
+        return room
 
     def _improve(self) -> None:
         """Exchange units for others while that makes the harm less, and half of the time is left.
 
         A plan that does more harm than another is better than no decision.
         """
-        while self._may_improve and self._exchanged():
+        while self._may_improve and (self._rebuilt() or self._exchanged()):
             pass
 
     @property
@@ -209,14 +214,7 @@ class Search:
 
         These are each one, all of a node or of a slice's domain, and every two.
         """
-        top = max((self._candidates[at].priority for at in self._evicted), default=None)
-        if top is None:
-            return
-        staying = [
-            at
-            for at, candidate in enumerate(self._candidates)
-            if at not in self._evicted and (self._violations or candidate.priority <= top)
-        ]
+        staying = self._exchangeable()
         staying.sort(key=self._by_price, reverse=True)
         yield from (([at], False) for at in staying)
         for area in self._capacity.areas:
@@ -228,6 +226,15 @@ class Search:
             several.sort(key=lambda group: sum(self._candidates[at].weight for at in group))
             yield from ((group, False) for group in several)
         yield from ((list(pair), True) for pair in combinations(staying, 2))
+
+    def _exchangeable(self) -> list[int]:
+        """Return the units that stay, and that a better plan may evict."""
+        top = max((self._candidates[at].priority for at in self._evicted), default=None)
+        return [
+            at
+            for at, candidate in enumerate(self._candidates)
+            if at not in self._evicted and top is not None and (self._violations or candidate.priority <= top)
+        ]
 
     def _exchange(self, group: list[int], *, pair: bool) -> bool:
         """Take a set of units and give back what that makes needless; undo it unless the harm is less."""
@@ -265,6 +272,71 @@ class Search:
             self._set(taken)
         self._set(before)
         return False
+
+    def _rebuilt(self) -> bool:
+        """Decide anew about several units at once, by chance; return whether a choice does less harm."""
+        score, before, staying = self._score, self._victims(), self._exchangeable()
+        tries = 1 if len(before) + len(staying) <= _REBUILT else _TRIES
+        for _ in range(tries):
+            if not self._may_improve or not before:
+                break
+            some = self._chance.sample(before, min(len(before), _REBUILT // 2))
+            near = self._near(some[:2], staying)
+            some += self._chance.sample(near, min(len(near), (_REBUILT - len(some)) // 2))
+            others = [at for at in staying if at not in some]
+            some += self._chance.sample(others, min(len(others), _REBUILT - len(some)))
+            self._rebuild(some)
+            if self._score < score:
+                return True
+        return False
+
+    def _near(self, units: Iterable[int], staying: Iterable[int]) -> list[int]:
+        """Return the units that have a pod on a node of others."""
+        nodes = {node for at in units for node, _ in self._candidates[at].usage}
+        return [at for at in staying if any(node in nodes for node, _ in self._candidates[at].usage)]
+
+    def _rebuild(self, some: Iterable[int]) -> None:
+        """Find by branch and bound which of some units to evict, while all others stay as they are."""
+        best, victims = self._score, self._victims()
+        above = [extra for at in some for extra in self._candidates[at].surplus]
+        order = list(dict.fromkeys([*some, *above]))
+        order.sort(key=lambda at: (at in self._core_of, *self._by_loss(at)))
+        self._set({*victims, *order})
+        # Of those not decided yet the room is counted, and no harm.
+        for at in order:
+            self._evicted.discard(at)
+            self._count(self._candidates[at], -1)
+
+        def visit(depth: int) -> None:
+            nonlocal best, victims
+            if depth == len(order):
+                best, victims = self._score, self._victims()
+                return
+            at, unit = order[depth], self._candidates[order[depth]]
+            self._effort += 1 + len(unit.usage)
+            if not self._may_improve:
+                return
+            if self._core_of.get(at) not in self._evicted:
+                self._capacity.restore(unit.usage)
+                if self._has_room():
+                    visit(depth + 1)
+                self._capacity.remove(unit.usage)
+            self._evicted.add(at)
+            self._count(unit, 1)
+            if self._score < best:
+                visit(depth + 1)
+            self._evicted.discard(at)
+            self._count(unit, -1)
+
+        visit(0)
+        for at in order:
+            self._evicted.add(at)
+            self._count(self._candidates[at], 1)
+        self._set(victims)
+
+    def _by_loss(self, at: int) -> tuple[float, ...]:
+        unit = self._candidates[at]
+        return -sum(pods for _, pods in unit.charges) if self._violations else 0, -unit.weight
 
     def _by_weight(self, at: int) -> tuple[float, ...]:
         return (-self._candidates[at].weight,)
