@@ -350,17 +350,16 @@ def _placed_without(dry_run: DryRun, domain: Domain, gone: Rows) -> dict[int, in
         return dry_run.place(domain)
 
 
-# Searches for the units whose eviction does the least harm for a preemptor for which filters search.
+# Searches for the units whose eviction does the least harm where more than resources decides.
 #
-# Room is a sum over units. Claims are not: a claim is free once all of its holders are gone, and
-# selectors, constraints and counters decide what suits the preemptor together. So each set of victims is
-# checked by a placement. That takes as long as hundreds of sums. A first plan is made without a search
-# (`leastharm`), and the search exchanges its victims for units that would do less harm. Their number is
-# bounded.
+# Room is a sum over units. Claims are not: a claim is free once all of its holders are gone. Selectors,
+# constraints and other pods decide together what suits the preemptor, too. So each set of victims is checked
+# by a placement. That takes as long as hundreds of sums. A first plan is made without a search, and the
+# search exchanges its victims for units that would do less harm. Their number is bounded.
 
 
-# A placement of one pod takes as long as this many moves of a pod.
-_PLACEMENT = 40
+# A placement of one pod on up to so many nodes takes as long as this many moves of a pod.
+_PLACEMENT, _FEW_NODES = 10, 100
 # The most units that are exchanged for victims, beside the victims of the first plan.
 _OTHERS = 24
 
@@ -393,7 +392,7 @@ class _PlacedCapacity:
         """Return how many pods are placed: all that are needed, or none."""
         key, self.step = frozenset(self._back), 1
         if key not in self._known:
-            self.step = _PLACEMENT * self._needed
+            self.step = _placement_cost(self._dry_run)
             self._move()
             with self._dry_run.trial():
                 self._known[key] = self._dry_run.place(self._domain) is not None
@@ -409,6 +408,11 @@ class _PlacedCapacity:
             rows = np.array(come, np.intp)
             snapshot.assume_many(rows, self._nodes[rows])
         self._there = set(self._back)
+
+
+def _placement_cost(dry_run: DryRun) -> int:
+    """Return how many moves of a pod take as long as a placement of the preemptor."""
+    return _PLACEMENT * dry_run.preemptor.needed * (1 + len(dry_run.snapshot.alive) // _FEW_NODES)
 
 
 def less_harm(  # noqa: PLR0917 - those of `leastharm.least_harm`, and the victims
@@ -429,7 +433,7 @@ def less_harm(  # noqa: PLR0917 - those of `leastharm.least_harm`, and the victi
     pool = ordered[
         np.isin(ordered, units.with_surplus(_pool(dry_run, budgets, domain, ordered, victims, now)))
     ]
-    if effort < _PLACEMENT * dry_run.preemptor.needed * len(pool):
+    if effort < _placement_cost(dry_run) * len(pool):
         return None
     weighed = weights(units, pool, now)
     charges, allowed = budgets.scarce(pool, units)

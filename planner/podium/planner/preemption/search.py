@@ -2,8 +2,9 @@
 
 It begins with all units removed and reprieves as many as it can, the most important first. That is the
 reprieve of KEP-5710, but without a placement that was fixed before. Then it improves the result by exchanges.
-An exchange evicts one more unit, or all units of a node, and reprieves others with a larger weight. The
-number of steps is bounded by a number and not by time, so the same cluster has the same answer.
+An exchange evicts one more unit, or all units of a node, and reprieves others with a larger weight. Some
+units at a time are decided anew by branch and bound. The number of steps is bounded by a number and not by
+time, so the same cluster has the same answer.
 """
 
 import random
@@ -23,7 +24,8 @@ NODE_EFFORT = 3_000
 _RUNS = 512
 # Several kinds of pods get no further start after this many times the effort.
 _STARTS = 2
-_REBUILT, _TRIES = 16, 8
+# So many units are decided anew at a time, and so often before each round of exchanges.
+_REBUILT, _TRIES = 16, 4
 # The parts of a pod in which usefulness is counted where it divides weights, which no float can hold.
 _SHARE = 1_024
 
@@ -72,7 +74,8 @@ class Search:
         # By claim, the weights that evicted units have for it.
         self._of_claims: dict[int, list[int]] = defaultdict(list)
         self._effort = 0
-        self._chance = random.Random(0)
+        # The same choices for the same cluster.
+        self._chance = random.Random(0)  # noqa: S311
         for candidate in candidates:
             self._count(candidate, 1)
 
