@@ -30,7 +30,7 @@ from bench.workloads import DEVICE_CLAIMS, LONE_PODS_A_NODE, LOW_GANGS, SHAPES, 
 from tests.support.servers import TOPOLOGY, Server, exclusive
 from tests.support.volumes.controllers import volume_controller
 
-from podium.documents import packagedata
+from podium.documents import files
 from podium.errors import PodiumError
 
 # The bench gives up on pending pods after this many seconds without a change.
@@ -75,7 +75,7 @@ class Contest:
         self._gates = (TOPOLOGY,) if rack else ()
         self._field = Field(server, nodes, rack)
         # Podium also records its evictions.
-        records = packagedata.folder("manifests") / "crds" / "preemptionrecords.scheduling.podium.dev.yaml"
+        records = files.folder("manifests") / "crds" / "preemptionrecords.scheduling.podium.dev.yaml"
         server.kubectl("apply", f"--filename={records}")
         # A server needs a second for the first list of a new kind, and answers 429 until then.
         server.kubectl("get", "preemptionrecords.scheduling.podium.dev")

@@ -1,7 +1,7 @@
 """Write core/podium/rules/podfields.json: the fields of the specs of pods and of the kinds that create them.
 
 The schema of each supported server, and its answers to objects without a required field, are in
-tests/conformance/recorded (`make record`). `podium.rules.specs` reads the table.
+tests/conformance/recorded (`make record`). `podium.rules.clientchecks` reads the table.
 """
 
 import json

@@ -9,6 +9,7 @@ from tests.support import expand as files
 from tests.support.audit.builders import cluster, findings, priority_class
 from tests.support.docs.pages import ROOT
 
+from podium.answers.admission import makes_pods
 from podium.answers.expansion import added
 from podium.api.podkinds import custom
 from podium.api.podkinds import table as podkinds_table
@@ -16,7 +17,6 @@ from podium.api.reads import Kind, Read
 from podium.audit import table
 from podium.audit.table import AuditCheck
 from podium.cli import main
-from podium.rules.owners import makes_pods
 
 _TEXT = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 

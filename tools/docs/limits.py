@@ -23,7 +23,7 @@ from podium.api.convert import MAX_PODIUM_NAME
 from podium.api.devices import MAX_CONSUMERS
 from podium.api.podrequests import MOST_NAMES
 from podium.api.priority import HIGHEST_USER_PRIORITY
-from podium.audit import publisheddevices
+from podium.audit.devices import MAX_COMPARED, MAX_EFFORT
 from podium.documents import split, textfile, yamldoc
 from podium.groups.autogroups import MOST_GANGS
 from podium.groups.trees import MAX_GROUPS, MAX_TEMPLATES
@@ -126,12 +126,12 @@ BOUNDS = (
     Bound("consumers of a resource claim", _count(MAX_CONSUMERS), "the pod waits, or preempts a consumer"),
     Bound(
         "time of the device selectors of a rule of `podium audit`",
-        f"about {publisheddevices.MAX_EFFORT // 10**6} s",
+        f"about {MAX_EFFORT // 10**6} s",
         "a finding names the costliest selector, and the others count as matching",
     ),
     Bound(
         "comparisons of devices and nodes by a rule of `podium audit`",
-        _count(publisheddevices.MAX_COMPARED),
+        _count(MAX_COMPARED),
         "the other claims are not reported",
     ),
     Bound("devices that `podium why` examines", _count(shortage.MAX_EXAMINED), _LEFT_OUT),

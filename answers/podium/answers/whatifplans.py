@@ -43,8 +43,7 @@ from podium.api.devices import ResourceClaim
 from podium.api.findings import ObjectRef
 from podium.api.membership import GroupKey
 from podium.api.storage import PersistentVolumeClaim
-from podium.cluster.helddevices import held_devices
-from podium.cluster.reader import ClusterReader, Name, Target
+from podium.cluster.reader import ClusterReader, Name, Target, held_devices
 from podium.cluster.state import ClusterState
 from podium.documents.document import Document
 from podium.documents.load import collector_paused

@@ -30,7 +30,6 @@ from podium.api.groups import (
     INITIALLY_SCHEDULED,
 )
 from podium.api.meta import LabelSelectorRequirement, ObjectMeta
-from podium.api.nodeselector import NodeSelectorRequirement
 from podium.api.podkinds.jobset import JOBSET_INDEX, RoleScheduling
 from podium.api.podkinds.table import NAMING_LABELS
 from podium.api.podkinds.workloads import TEMPLATE_HASH
@@ -42,6 +41,7 @@ from podium.api.schedulable import (
     Taint,
     Toleration,
 )
+from podium.api.selectors import NodeSelectorRequirement
 from podium.api.storage import (
     BETA_CLASS,
     BIND_COMPLETED,

@@ -18,17 +18,21 @@ from podium.api.core import Pod, PriorityClass
 from podium.api.groups import PodGroup
 from podium.api.meta import Condition
 from podium.groups.divergence import (
+    BY_DIVERGENCE_POLICY,
     GROUP_UNRESOLVED,
     PODS_NOT_MATCHING_PRIORITY,
     Axis,
     Divergence,
     DivergenceCause,
+    ServerInfo,
+    because,
+    consequence,
     measure_divergence,
+    policy_consequence,
     policy_sentence,
     sentence,
     unresolved,
 )
-from podium.groups.messages import BY_DIVERGENCE_POLICY, ServerInfo, because, consequence, policy_consequence
 from podium.rules.conditions import MAX_MESSAGE
 from podium.text import count, cut, some
 

@@ -33,7 +33,7 @@ from podium.controllers.divergence import Times, Write
 from podium.controllers.metrics import ReconcilerMetrics
 from podium.errors import PodiumError
 from podium.groups.autogroups import opted_in, owner_keys
-from podium.groups.messages import ServerInfo
+from podium.groups.divergence import ServerInfo
 from podium.kube.backoff import Rate
 from podium.kube.connection import RefusedError
 from podium.kube.preconditions import StaleError

@@ -18,7 +18,7 @@ from podium.controllers.metrics import ReconcilerMetrics
 from podium.controllers.transform import transform
 from podium.controllers.writer import Writer
 from podium.groups.autogroups import FOLLOWED
-from podium.groups.messages import ServerInfo
+from podium.groups.divergence import ServerInfo
 from podium.kube.cache import InformerCache
 from podium.kube.connection import Connection, connect
 from podium.kube.deployment import is_turned_off

@@ -14,7 +14,7 @@ import msgspec
 
 from podium.api.core import RawQuantity
 from podium.api.meta import Int64, ObjectMeta
-from podium.api.nodeselector import NodeSelector
+from podium.api.selectors import NodeSelector
 
 DEVICE_API = "resource.k8s.io/v1"
 # The finalizer of an allocated claim: it keeps the claim until its devices are free.

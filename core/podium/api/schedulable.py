@@ -18,8 +18,8 @@ from podium.api.claims import (
 )
 from podium.api.core import Container, Node, NodeSpec, NodeStatus
 from podium.api.meta import Int32, Int64, LabelSelector
-from podium.api.nodeselector import NodeSelector, NodeSelectorTerm
 from podium.api.reads import FOLLOWED, FOREIGN_READS, Kind, Read, Reads, same
+from podium.api.selectors import NodeSelector, NodeSelectorTerm
 from podium.api.storage import (
     AWSElasticBlockStore,
     AzureDisk,

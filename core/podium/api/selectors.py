@@ -9,8 +9,31 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from podium.api import nodeselector as api
+import msgspec
+
 from podium.api.meta import LabelSelector
+
+
+class NodeSelectorRequirement(msgspec.Struct, gc=False):
+    """An expression on a node's labels, or on its fields."""
+
+    key: str | None = None
+    operator: str | None = None
+    values: list[str] | None = None
+
+
+class NodeSelectorTerm(msgspec.Struct, gc=False):
+    """Expressions that must all hold; a term without expressions selects nothing."""
+
+    matchExpressions: list[NodeSelectorRequirement] | None = None
+    matchFields: list[NodeSelectorRequirement] | None = None
+
+
+class NodeSelector(msgspec.Struct, gc=False):
+    """Terms of which one must hold."""
+
+    nodeSelectorTerms: list[NodeSelectorTerm] | None = None
+
 
 Labels = Mapping[str, str]
 
@@ -133,7 +156,7 @@ def conjoined(*requirements: Requirement) -> Selector:
 
 
 def node_terms(
-    terms: Iterable[api.NodeSelectorTerm] | None, unreadable: dict[str, None]
+    terms: Iterable[NodeSelectorTerm] | None, unreadable: dict[str, None]
 ) -> tuple[NodeRequirement, ...]:
     """Return node selector terms in canonical form, in order, without empty terms, which select nothing."""
     return tuple(
@@ -141,7 +164,7 @@ def node_terms(
     )
 
 
-def _node_term(term: api.NodeSelectorTerm, unreadable: dict[str, None]) -> NodeRequirement:
+def _node_term(term: NodeSelectorTerm, unreadable: dict[str, None]) -> NodeRequirement:
     for expression in term.matchFields or ():
         # A server stores no other field, and one name each.
         if (
@@ -156,7 +179,7 @@ def _node_term(term: api.NodeSelectorTerm, unreadable: dict[str, None]) -> NodeR
     return NodeRequirement(_sorted(term.matchExpressions or ()), _sorted(term.matchFields or ()))
 
 
-def _sorted(expressions: Iterable[api.NodeSelectorRequirement]) -> tuple[Requirement, ...]:
+def _sorted(expressions: Iterable[NodeSelectorRequirement]) -> tuple[Requirement, ...]:
     return tuple(
         sorted(
             {

@@ -17,8 +17,7 @@ from podium.api.podkinds.kind import PodOwner
 from podium.api.priority import resolve
 from podium.api.reads import Kind
 from podium.audit.survey import AuditFinding, Survey
-from podium.groups.divergence import Axis, Divergence
-from podium.groups.messages import ServerInfo, consequence
+from podium.groups.divergence import Axis, Divergence, ServerInfo, consequence
 from podium.groups.planned import PlannedPods, made_by_people
 from podium.rules.commands import create_class
 from podium.rules.podiumchecks import unresolved, unresolved_message

@@ -23,9 +23,15 @@ from podium.api.meta import ObjectMeta, OwnerReference
 from podium.api.minors import group_minor, named, served_versions
 from podium.api.priority import effective_policy
 from podium.api.reads import Kind
-from podium.audit.capacity import ClusterCapacity, PodShape, Shortfall
-from podium.audit.domains import DomainShortfall, TopologyDomains
-from podium.audit.reachable import PinnedShortfall, ReachableNodes
+from podium.audit.capacity import (
+    ClusterCapacity,
+    DomainShortfall,
+    PinnedShortfall,
+    PodShape,
+    ReachableNodes,
+    Shortfall,
+    TopologyDomains,
+)
 from podium.cluster.reader import Child, ClusterReader
 from podium.groups.divergence import Divergence, measure_divergence
 from podium.groups.inferred import infer, owners_by_labels

@@ -6,21 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from podium.api.reads import Kind
-from podium.audit import (
-    claims,
-    classes,
-    devices,
-    divergent,
-    empty,
-    gangs,
-    gated,
-    groups,
-    members,
-    neighbours,
-    planned,
-    topology,
-    trees,
-)
+from podium.audit import classes, devices, empty, gangs, gated, groups, members, neighbours, planned, trees
 from podium.audit.survey import AuditFinding, Survey
 from podium.rules import podiumrules
 from podium.rules.lastwave import GANG_LAST_WAVE
@@ -57,7 +43,7 @@ _SELECTION = frozenset({Part.SELECTION})
 _ANY_PART = frozenset(Part)
 
 CHECKS: tuple[AuditCheck, ...] = (
-    AuditCheck(divergent.POD_PRIORITY_DIFFERS, divergent.pod_priority_differs),
+    AuditCheck(members.POD_PRIORITY_DIFFERS, members.pod_priority_differs),
     AuditCheck(members.SCHEDULER_NAME_MIXED, members.scheduler_name_mixed),
     AuditCheck(members.SCHEDULER_IGNORES_GROUP, members.scheduler_ignores_group),
     AuditCheck(groups.GROUP_MISSING, groups.group_missing, misled_by=_SELECTION),
@@ -76,9 +62,9 @@ CHECKS: tuple[AuditCheck, ...] = (
     AuditCheck(groups.V1ALPHA2_REMOVED, groups.v1alpha2_removed, _WORKLOADS),
     AuditCheck(groups.V1ALPHA1_REMOVED, groups.v1alpha1_removed),
     AuditCheck(gangs.GANG_TOO_LARGE, gangs.gang_too_large),
-    AuditCheck(claims.GANG_PINNED, claims.gang_pinned),
-    AuditCheck(claims.GANG_SHARES_EXCLUSIVE_CLAIM, claims.gang_shares_exclusive_claim),
-    AuditCheck(claims.GANG_EXCEEDS_CLAIM, claims.gang_exceeds_claim),
+    AuditCheck(gangs.GANG_PINNED, gangs.gang_pinned),
+    AuditCheck(gangs.GANG_SHARES_EXCLUSIVE_CLAIM, gangs.gang_shares_exclusive_claim),
+    AuditCheck(gangs.GANG_EXCEEDS_CLAIM, gangs.gang_exceeds_claim),
     AuditCheck(devices.DEVICE_CLASS_MISSING, devices.device_class_missing, _TEMPLATES, _SELECTION),
     AuditCheck(
         devices.CLAIM_UNSATISFIABLE,
@@ -86,15 +72,15 @@ CHECKS: tuple[AuditCheck, ...] = (
         _TEMPLATES | {Kind.POD, Kind.POD_GROUP},
         misled_by=_SELECTION,
     ),
-    AuditCheck(topology.TOPOLOGY_KEY_MISSING, topology.topology_key_missing),
-    AuditCheck(topology.GANG_LARGER_THAN_DOMAIN, topology.gang_larger_than_domain),
+    AuditCheck(gangs.TOPOLOGY_KEY_MISSING, gangs.topology_key_missing),
+    AuditCheck(gangs.GANG_LARGER_THAN_DOMAIN, gangs.gang_larger_than_domain),
     AuditCheck(planned.TEMPLATE_PRIORITY_DIFFERS, planned.template_priority_differs, _CLASSES),
     AuditCheck(planned.TEMPLATE_SCHEDULER_MIXED, planned.template_scheduler_mixed),
     AuditCheck(planned.TEMPLATE_GROUP_MISSING, planned.template_group_missing, misled_by=_SELECTION),
     AuditCheck(planned.TEMPLATE_TOO_FEW_PODS, planned.template_too_few_pods, misled_by=_SELECTION),
     AuditCheck(podiumrules.SAVE_DECLARATION_WRONG, members.save_declaration, _GROUPS),
     AuditCheck(planned.GROUP_UNREAD, planned.group_unread, misled_by=_SELECTION),
-    AuditCheck(divergent.PREEMPTION_POLICY_DIFFERS, divergent.preemption_policy_differs),
+    AuditCheck(members.PREEMPTION_POLICY_DIFFERS, members.preemption_policy_differs),
     AuditCheck(members.POD_OLDER_THAN_GROUP, members.pod_older_than_group),
     AuditCheck(podiumrules.MEMBERSHIP_CONFLICT, members.membership_conflict),
     AuditCheck(members.SAVING_NOT_TRUSTED, members.saving_not_trusted, _GROUPS),
@@ -102,7 +88,7 @@ CHECKS: tuple[AuditCheck, ...] = (
     AuditCheck(GANG_LAST_WAVE, gangs.gang_last_wave, _GROUPS | _WORKLOADS | {Kind.POD}, _SELECTION),
     AuditCheck(empty.SPREAD_SELECTS_ALL, empty.spread_selects_all, frozenset({Kind.OWNER})),
     AuditCheck(empty.TOPOLOGY_VALUE_EMPTY, empty.topology_value_empty, frozenset({Kind.COMPOSITE_GROUP})),
-    AuditCheck(topology.GROUP_STRADDLES_DOMAINS, topology.group_straddles_domains),
+    AuditCheck(gangs.GROUP_STRADDLES_DOMAINS, gangs.group_straddles_domains),
     AuditCheck(podiumrules.GROUP_UNLIKE_TEMPLATE, groups.group_unlike_template),
     AuditCheck(podiumrules.BASIC_WITH_GROUP_DISRUPTION, groups.basic_with_group_disruption, _WORKLOADS),
     AuditCheck(groups.TEMPLATE_POLICIES_DIFFER, groups.template_policies_differ),

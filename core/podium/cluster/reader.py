@@ -1,15 +1,19 @@
 """The read-only protocol through which rules and reports read the cluster, so pure code needs no index."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from podium.api.claims import ClaimingPod
 from podium.api.core import Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
 from podium.api.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from podium.api.findings import ObjectRef
 from podium.api.foreigngroups import ForeignGroup, ForeignKey, KueueWorkload, foreign_key
 from podium.api.groups import CompositeGroup, PodGroup, Workload
 from podium.api.membership import GroupKey, membership
+from podium.api.podclaims import entry_claims, reserved_devices
 from podium.api.podkinds.kind import PodOwner
+from podium.api.podrequests import devices
 from podium.api.storage import (
     CSIDriver,
     CSINode,
@@ -163,3 +167,32 @@ def group_of(view: ClusterReader, pod: Pod) -> PodGroup | None:
 def foreign_keys(view: ClusterReader) -> list[ForeignKey]:
     """Return the groups of other projects in order, including groups that only pods name."""
     return sorted({*view.foreign_groups, *filter(None, map(foreign_key, view.pods.values()))})
+
+
+def held_devices(pods: Iterable[object], view: ClusterReader) -> dict[str, int]:
+    """Return how many devices pods hold, by resource (`nvidia.com/gpu`) or driver (`gpu.nvidia.com`).
+
+    A claim that several of the pods share counts once.
+    """
+    given = list(pods)
+    held = Counter(devices(given))
+    for drivers in _drivers_by_claim(given, view).values():
+        held.update(drivers)
+    return dict(held)
+
+
+def _drivers_by_claim(pods: Iterable[object], view: ClusterReader) -> dict[Name, list[str]]:
+    """Return the claims that are reserved for pods, each with the drivers of its devices."""
+    drivers: dict[Name, list[str]] = {}
+    for pod in pods:
+        if not isinstance(pod, ClaimingPod) or not pod.spec.resourceClaims:
+            continue
+        key = membership(pod, native_served=True)
+        group = view.groups.get(key) if key is not None and key.native else None
+        for entry in entry_claims(pod, group):
+            name = pod.metadata.namespace or "", entry.name or ""
+            claim = view.resource_claims.get(name)
+            held = reserved_devices(claim, entry.consumer) if claim is not None else []
+            if held:
+                drivers[name] = [device.driver for device in held]
+    return drivers

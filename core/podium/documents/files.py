@@ -1,4 +1,6 @@
-"""Replace a file, or create a folder, as a whole: the old content stays until all of the new one is written.
+"""Replace a file, or create a folder, as a whole, and find the folders that Podium itself comes with.
+
+The old content of a file stays until all of the new one is written.
 
 A target that is not a regular file (a pipe, a device) must not become one. A rename over /dev/full would
 remove the device for everyone on the machine, so such a target is written in place.
@@ -14,7 +16,9 @@ import shutil
 import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal
+
+from podium.errors import PodiumError
 
 # The mode of a new file: readable as the umask allows, or by the owner only.
 PUBLIC, PRIVATE = 0o666, 0o600
@@ -72,3 +76,17 @@ def _unlinked(path: Path) -> Path:
             message = f"{place} is a symbolic link. Name the file or folder that it points to"
             raise OSError(errno.ELOOP, message, str(path))
     return path
+
+
+def folder(name: Literal["manifests", "docs"]) -> Path:
+    """Return a folder of package data. Raises PodiumError if this installation has none.
+
+    A checkout keeps these folders at its root, and a wheel inside the package (force-include in
+    pyproject.toml). The checkout comes first, so that an edited manifest is used.
+    """
+    package = Path(__file__).resolve().parents[1]
+    candidates = (package.parents[1] / name, package / "data" / name)
+    for candidate in candidates:
+        if candidate.is_dir():
+            return candidate
+    raise PodiumError(f"{candidates[1]} is missing. Reinstall podium-k8s")

@@ -16,8 +16,7 @@ from podium.kube.backoff import Backoff, Tolerance
 from podium.kube.connection import Connection, RefusedError, SilentError, Sleep
 from podium.kube.discovery import Served
 from podium.kube.listing import missing_permission
-from podium.kube.paging import Pager
-from podium.kube.reading import WatchError
+from podium.kube.reading import Pager, WatchError
 from podium.kube.reflector import EventLogger, ExpiredError, Reflector, list_version
 from podium.text import one_line
 

@@ -23,7 +23,7 @@ from podium.documents.split import split
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError
 from podium.kube.discovery import Discovery, Served, discover
-from podium.kube.paging import Pager
+from podium.kube.reading import Pager
 
 
 class ExpiredPageError(PodiumError):

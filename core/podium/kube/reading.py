@@ -6,8 +6,9 @@ must not stop at such an object, and must not treat it as absent: an undecodable
 
 import re
 import sys
+import types
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
 import msgspec
 
@@ -17,8 +18,7 @@ from podium.api.reads import Kind
 from podium.cluster.state import Readable
 from podium.documents import jsondoc
 from podium.errors import PodiumError
-from podium.kube import lenient
-from podium.kube.connection import LONGEST_LINE
+from podium.kube.connection import LONGEST_LINE, Connection, TooLargeError
 from podium.kube.discovery import Served
 from podium.text import cut, one_line
 
@@ -114,7 +114,7 @@ class Reader:
             return known
         try:
             spare = None if known is None else msgspec.json.encode(known)
-            pod: Pod = lenient.decode(repair(undecodable.raw), self._type, spare)
+            pod: Pod = decode_parts(repair(undecodable.raw), self._type, spare)
             return self._neutral(pod) if known is not None or pod.spec.nodeName else None
         except Exception:  # noqa: BLE001 - as above: the last known state remains
             return known
@@ -151,7 +151,7 @@ def identify(raw: bytes | msgspec.Raw) -> ObjectIdentity:
         thing: _Thing = _decode_repaired(raw, _THING)
     except _REFUSALS:
         try:
-            thing = lenient.decode(repair(bytes(raw)), _Thing)
+            thing = decode_parts(repair(bytes(raw)), _Thing)
         except msgspec.DecodeError as error:
             raise WatchError(f"an object without metadata ({error})") from None
     return thing.metadata
@@ -217,3 +217,168 @@ def _named(served: Served) -> type[msgspec.Struct]:
     return msgspec.defstruct(
         served.kind, [(name, str, names[name]) for name in required], bases=(read,), gc=False
     )
+
+
+# Lists are read page by page. 500 objects of 7 MB would be one answer of 3.6 GB, so the limit of the next
+# page follows from the bytes of the last. If an answer is still too long, it is abandoned and requested again
+# with fewer objects. One object always fits (see LONGEST_ANSWER). A continue token is a position in the list,
+# so the limit may change between pages.
+
+# The page size of client-go.
+MOST_OBJECTS = 500
+# The target size of a page: the cost of a request is small, and so is its share of the process' memory.
+PAGE_BYTES = 8 << 20
+# The divisor of the limit after a page that was too long.
+_FEWER = 8
+
+
+class Pager:
+    """Requests the pages of one list; `query` is part of every request."""
+
+    def __init__(
+        self, connection: Connection, path: str, query: dict[str, str], most: int | None = None
+    ) -> None:
+        """`most` is the maximum number of objects in a page; None means MOST_OBJECTS."""
+        self._connection = connection
+        self._path = path
+        self._query = query
+        self._most = self.limit = MOST_OBJECTS if most is None else most
+
+    async def page(self, token: str = "") -> bytes:
+        """Return the body of the page at a continue token. Raises PodiumError."""
+        query = {**self._query, "continue": token} if token else self._query
+        while True:
+            try:
+                body = await self._connection.get(self._path, **query, limit=str(self.limit))
+            except TooLargeError:
+                if self.limit == 1:
+                    raise
+                self.limit = max(1, self.limit // _FEWER)
+                continue
+            self._adapt(len(body))
+            return body
+
+    def _adapt(self, size: int) -> None:
+        """Set the limit of the next page to what fits PAGE_BYTES, and at most twice the limit before."""
+        fits = self.limit * PAGE_BYTES // max(size, 1)
+        self.limit = max(1, min(fits, 2 * self.limit, self._most))
+
+
+# Lenient decoding: one invalid field leaves the others readable.
+#
+# A strict decoder refuses a whole pod for one field of a wrong type. A user who may create such a pod could
+# then hide the resources that the pod uses on its node. Here each struct, list and mapping is decoded part by
+# part. A part that cannot be decoded keeps its value from the last successful decoding, or else its default.
+
+
+_Raw = msgspec.Raw | bytes
+
+
+class _BrokenError(Exception):
+    """A value of which no part can be decoded."""
+
+
+def decode_parts(raw: _Raw, target: Any, spare: _Raw | None = None) -> Any:
+    """Return the decodable parts of a JSON value as a type; `spare` is an earlier version of the value.
+
+    Raises msgspec.DecodeError when nothing can be decoded.
+    """
+    try:
+        return _decode(raw, target, spare)
+    except _BrokenError:
+        raise msgspec.DecodeError("no part of it can be decoded") from None
+
+
+def _decode(raw: _Raw, target: Any, spare: _Raw | None) -> Any:
+    value = _strict(raw, target)
+    if value is not msgspec.UNSET:
+        return value
+    for choice in _choices(target):
+        origin, arguments = get_origin(choice), get_args(choice)
+        if isinstance(choice, type) and issubclass(choice, msgspec.Struct):
+            members = _strict(raw, dict[str, msgspec.Raw])
+            if isinstance(members, dict):
+                return _struct(members, choice, spare)
+        elif origin is list:
+            elements = _strict(raw, list[msgspec.Raw])
+            if isinstance(elements, list):
+                return _list(elements, arguments[0], spare)
+        elif origin is dict:
+            members = _strict(raw, dict[str, msgspec.Raw])
+            if isinstance(members, dict):
+                return _mapping(members, arguments[1], spare)
+    raise _BrokenError
+
+
+def _struct(members: dict[str, msgspec.Raw], target: type[msgspec.Struct], spare: _Raw | None) -> Any:
+    before = _parts(spare, dict[str, msgspec.Raw])
+    values = {}
+    for field in msgspec.structs.fields(target):
+        text = members.get(field.encode_name)
+        if text is not None:
+            value = _part(text, field.type, before.get(field.encode_name))
+            if value is not msgspec.UNSET:
+                values[field.name] = value
+    try:
+        return target(**values)
+    except TypeError:
+        # A field without a default is missing or broken.
+        raise _BrokenError from None
+
+
+def _list(elements: list[msgspec.Raw], target: Any, spare: _Raw | None) -> list[Any]:
+    before = _parts(spare, list[msgspec.Raw])
+    values = []
+    for index, text in enumerate(elements):
+        value = _part(text, target, before[index] if index < len(before) else None)
+        if value is not msgspec.UNSET:
+            values.append(value)
+    return values
+
+
+def _mapping(members: dict[str, msgspec.Raw], target: Any, spare: _Raw | None) -> dict[str, Any]:
+    """Return a decoded mapping. An entry that was never decodable keeps its JSON text if text is allowed.
+
+    An invalid quantity is then treated like a wrongly written one, which every reader handles.
+    """
+    before = _parts(spare, dict[str, msgspec.Raw])
+    values = {}
+    for name, text in members.items():
+        value = _part(text, target, before.get(name))
+        if value is not msgspec.UNSET:
+            values[name] = value
+        elif str in _choices(target):
+            values[name] = bytes(memoryview(text)).decode(errors="replace")
+    return values
+
+
+def _part(text: msgspec.Raw, target: Any, spare: _Raw | None) -> Any:
+    """Return the decodable parts of a value, else its earlier version, else UNSET."""
+    try:
+        return _decode(text, target, spare)
+    except _BrokenError:
+        return msgspec.UNSET if spare is None else _strict(spare, target)
+
+
+def _parts(spare: _Raw | None, target: Any) -> Any:
+    """Return the parts of an earlier value; empty if there is none of this type."""
+    value = msgspec.UNSET if spare is None else _strict(spare, target)
+    return target() if value is msgspec.UNSET else value
+
+
+def _strict(raw: _Raw, target: Any) -> Any:
+    """Return the strictly decoded value, or UNSET if it cannot be decoded."""
+    try:
+        return jsontext.parse(raw, target)
+    except (msgspec.DecodeError, UnicodeError):
+        return msgspec.UNSET
+
+
+def _choices(target: Any) -> tuple[Any, ...]:
+    """Return the types of a union; a single type without its annotation."""
+    origin = get_origin(target)
+    if origin is Annotated:
+        return _choices(get_args(target)[0])
+    if origin in (Union, types.UnionType):
+        return tuple(choice for member in get_args(target) for choice in _choices(member))
+    return (target,)

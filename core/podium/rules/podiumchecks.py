@@ -8,16 +8,16 @@ import msgspec
 
 from kubecel.goquote import go_quote
 from podium.api import saving
-from podium.api.core import Pod, PodSpec, PriorityClass
-from podium.api.groups import GROUP_LABEL, DisruptionMode, PodGroup, Template, Workload
+from podium.api.core import PODIUM_SCHEDULER, Pod, PodSpec, PriorityClass
+from podium.api.groups import GROUP_LABEL, RESERVED, DisruptionMode, PodGroup, Template, Workload
 from podium.api.membership import GroupKey
 from podium.api.priority import resolve
 from podium.api.reads import READS
 from podium.groups import divergence
-from podium.rules import fields, gang, podgroup, reserved
-from podium.rules.context import RuleContext
+from podium.rules import fields, gang, podgroup
+from podium.rules.context import Operation, RuleContext
 from podium.rules.fields import FieldError
-from podium.rules.podiumrule import breach, level
+from podium.rules.podiumrule import AdmissionPhase, WriteTarget, breach, level
 from podium.rules.podiumrules import (
     BASIC_MODE,
     CHILD_MODE,
@@ -52,7 +52,7 @@ def mutate(context: RuleContext, new: Document, old: Document | None) -> None:
     elif context.ref.kind == "Pod":
         if level(context, MEMBER_PRIORITY) is RuleLevel.INHERIT:
             _inherit_from_group(context, new)
-        reserved.tolerate(context, new)
+        tolerate(context, new)
 
 
 def _inherit_from_template(context: RuleContext, new: Document) -> None:
@@ -356,3 +356,36 @@ def unlike_parents(workload: Workload) -> Iterator[tuple[str, Template]]:
         whole = above is not None and above.disruption_mode is DisruptionMode.POD_GROUP
         if above is not None and whole and template.disruption_mode is not DisruptionMode.POD_GROUP:
             yield path, above
+
+
+# The toleration of reserved nodes, which admission writes into new pods of Podium's scheduler. The scheduler
+# places its pods there whether they tolerate the taint or not, but other programs read only the pod. Cluster
+# Autoscaler and Karpenter add no node whose taint a pending pod does not tolerate, and the descheduler's
+# RemovePodsViolatingNodeTaints evicts a running pod.
+
+
+TOLERATION_TARGETS = (WriteTarget("Pod", Operation.CREATE, AdmissionPhase.MUTATE),)
+TOLERATION = {"key": RESERVED, "operator": "Exists", "effect": "NoSchedule"}
+
+
+def tolerate(context: RuleContext, new: Document) -> None:
+    """Add the toleration to a new pod of Podium's scheduler, unless it tolerates the taint already.
+
+    Does nothing if the policy reserves no nodes, and for pods of other schedulers.
+    """
+    if not context.profile.policy.reserved_nodes or new["spec"].get("schedulerName") != PODIUM_SCHEDULER:
+        return
+    tolerations = new["spec"].get("tolerations") or []
+    # The API server has already refused a value that is not a list of objects.
+    if isinstance(tolerations, list) and not any(_covers(toleration) for toleration in tolerations):
+        context.append(new, "tolerations", dict(TOLERATION))
+
+
+def _covers(toleration: Any) -> bool:
+    """Return whether a toleration covers the taint with any value."""
+    return (
+        isinstance(toleration, dict)
+        and toleration.get("operator") == "Exists"
+        and toleration.get("key") in (None, "", RESERVED)
+        and toleration.get("effect") in (None, "", "NoSchedule")
+    )

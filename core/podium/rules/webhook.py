@@ -6,27 +6,28 @@ server checks on its own kinds only. Native kinds and pods get own rules only. T
 errors of field validation to the schema (422), which comes after it. The validating phase still checks
 fields, so that the schema is not the only protection.
 
-v1alpha2 objects arrive as they were written, so the field that this version lacks is handled here too, see
-podium.rules.v1alpha2.
+v1alpha2 objects arrive as they were written, so the fields that this version lacks are handled here too.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from podium.api.convert import KEPT
+from podium.api import priority
+from podium.api.convert import KEPT, PARENT, kept_text, restorable
 from podium.api.reads import MANIFEST_READS
 from podium.cluster.reader import ClusterReader
 from podium.rules import (
     admission,
     compositegroup,
     conditions,
+    fields,
     gang,
     grouppriority,
     groupspec,
     metadata,
     podgroup,
     podiumchecks,
-    v1alpha2,
+    templates,
     workload,
 )
 from podium.rules.admission import (
@@ -42,7 +43,8 @@ from podium.rules.admission import (
     stored,
 )
 from podium.rules.context import DROPPED, Operation, Profile, Request, RuleContext
-from podium.rules.fields import RefusedRequest
+from podium.rules.fields import FieldError, RefusedRequest
+from podium.rules.groupspec import TEMPLATE_REF
 from podium.rules.podiumrule import AdmissionPhase, WriteTarget
 from podium.rules.rule import Rule
 from podium.rules.schema import Document
@@ -128,9 +130,7 @@ def _mutate(context: RuleContext, rules: KindRules) -> list[dict[str, Any]]:
     rules.mutate(context, new, old)
     if rules in _GROUPS:
         _default_mode(context, new)
-    return spec_patch(context.request.object, context.changes, context.appended) + v1alpha2.patch(
-        context, new
-    )
+    return spec_patch(context.request.object, context.changes, context.appended) + kept_patch(context, new)
 
 
 def _join(context: RuleContext, rules: KindRules, *, scheduled: bool) -> list[dict[str, Any]]:
@@ -173,7 +173,7 @@ def _validate(context: RuleContext, rules: KindRules) -> None:
             return
         context.name = context.ref.name
         errors = metadata.check_finalizers(new["metadata"]) + podiumchecks.check(context, new)
-        errors += rules.check(context, new, old) + v1alpha2.check(context, new, old)
+        errors += rules.check(context, new, old) + check_kept(context, new, old)
         if errors:
             raise context.invalid(errors)
         if old is None and rules in _GROUPS:
@@ -205,6 +205,71 @@ def _compare_stamp(context: RuleContext, rules: KindRules, new: Document) -> Non
         if field not in given:
             message = f"{field} is not set, but the priority admission controller computed {value}"
             raise context.forbid(grouppriority.MISMATCH, f"spec.{field}", message)
-    if v1alpha2.patch(context, new):
+    if kept_patch(context, new):
         message = f"the annotation {KEPT} does not hold the computed preemptionPolicy"
         raise context.forbid(grouppriority.POLICY_MISMATCH, "metadata.annotations", message)
+
+
+# The fields that v1alpha2 lacks are in the annotation `KEPT`, which no schema can protect. The rules of the
+# fields in v1beta1 are therefore applied to the annotation. A new group gets the policy of its class, another
+# policy is refused, and both fields are immutable. An update without the annotation keeps the stored value,
+# because a client that knows only v1alpha2 did not mean to unset it.
+
+
+_POLICY = "preemptionPolicy"
+
+
+def kept_patch(context: RuleContext, new: Document) -> list[dict[str, Any]]:
+    """Return the operations that write the annotation, none if it is right.
+
+    Raises Refused for another policy than the class's.
+    """
+    text = _kept_annotation(context, new) if context.api.older else None
+    if text is None:
+        return []
+    if (context.request.object.get("metadata") or {}).get("annotations") is None:
+        return [{"op": "add", "path": "/metadata/annotations", "value": {KEPT: text}}]
+    return [{"op": "add", "path": f"/metadata/annotations/{KEPT.replace('/', '~1')}", "value": text}]
+
+
+def _kept_annotation(context: RuleContext, new: Document) -> str | None:
+    """Return the value that the annotation should have, or None to leave it unchanged."""
+    if context.request.old is not None:
+        return None if KEPT in _annotations(new) else _annotations(context.request.old).get(KEPT)
+    if context.ref.kind != "PodGroup":
+        return None
+    resolved = priority.resolve(context.view.classes, new["spec"].get("priorityClassName", ""))
+    assert resolved is not None
+    given = restorable(context.request.object).get(_POLICY)
+    grouppriority.check_policy(context, given, resolved.preemption_policy)
+    kept = {**restorable(context.request.object), _POLICY: resolved.preemption_policy}
+    return None if given is not None else kept_text(kept)
+
+
+def _annotations(document: Document) -> Document:
+    return (document.get("metadata") or {}).get("annotations") or {}
+
+
+def check_kept(context: RuleContext, new: Document, old: Document | None) -> list[FieldError]:
+    """Return errors for an update that changes the stored policy; paths are v1beta1's."""
+    if not context.api.older:
+        return []
+    after = restorable(new)
+    if old is None:
+        if PARENT not in after or new["spec"].get("podGroupTemplateRef"):
+            return []
+        detail = f"must be set when {PARENT} is set"
+        return [fields.required(TEMPLATE_REF, "spec.workloadRef", detail)]
+    before = restorable(old)
+    if context.ref.kind == "PodGroup":
+        changed = [f"spec.{name}" for name in (PARENT, _POLICY) if after.get(name) != before.get(name)]
+        cause = podgroup.FIXED
+    else:
+        cause = templates.FIXED
+        now, then = after.get("podGroupTemplates", {}), before.get("podGroupTemplates", {})
+        changed = [
+            f"spec.podGroupTemplates[{index}].{_POLICY}"
+            for index, template in enumerate(new["spec"]["podGroupTemplates"] or ())
+            if now.get(template["name"], {}) != then.get(template["name"], {})
+        ]
+    return [fields.invalid(cause, path, None, "field is immutable") for path in changed]

@@ -19,7 +19,7 @@ from podium.controllers.actions import ApplyConditions, Reconciliation
 from podium.controllers.conditions import OURS, POLICY, PRIORITY, Judged, judged
 from podium.controllers.divergence import APART, LONGEST, QUIET, Times, Write, decide, flips
 from podium.controllers.writer import Writer
-from podium.groups.messages import ServerInfo
+from podium.groups.divergence import ServerInfo
 from podium.kube.connection import connect
 
 NOW = datetime(2026, 11, 21, 16, 0, 7, 999_999, tzinfo=UTC)

@@ -13,7 +13,7 @@ from tests.support.waiting import until
 
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.crds import definitions
-from podium.documents.packagedata import folder
+from podium.documents.files import folder
 from podium.documents.yamldoc import load_all
 
 pytestmark = pytest.mark.server

@@ -17,7 +17,7 @@ from tools.devcluster.controlplane.releases import BUILDABLE
 from podium.api.minors import minor_of
 from podium.api.podkinds.kind import JOB_GATE
 from podium.cli.commands.admit import command
-from podium.rules.required import missing
+from podium.rules.clientchecks import required_errors
 
 
 def _pod(**spec: Any) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def test_a_field_that_the_server_requires_is_missing_and_one_that_it_does_not_is
             head = {"apiVersion": api.partition("/")[2], "kind": kind, "metadata": {"name": "x"}}
             for case in incomplete.incomplete(definitions, root):
                 wanted = recorded.get(case.definition, {}).get(case.field)
-                errors = missing({**head, "spec": case.spec}, minor_of(minor) or 0)
+                errors = required_errors({**head, "spec": case.spec}, minor_of(minor) or 0)
                 found = [error.body for error in errors if error.field == case.path]
                 if found != ([wanted] if wanted else []):
                     wrong.append((case.path, wanted, found))

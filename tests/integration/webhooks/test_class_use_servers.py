@@ -13,7 +13,7 @@ from tools.devcluster.controlplane.releases import RELEASES
 
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.crds import definitions
-from podium.documents.packagedata import folder
+from podium.documents.files import folder
 from podium.rules.policy import Allowance, Policy
 from podium.webhooks import classuse
 from podium.webhooks.policies import defaults

@@ -25,7 +25,7 @@ from tests.support.webhooks.deployed import (
 from tests.support.webhooks.running import Running, ending
 from tools.devcluster.controlplane.releases import RELEASES
 
-from podium.documents.packagedata import folder
+from podium.documents.files import folder
 from podium.ops.doctor.facts import MUTATING, VALIDATING
 
 pytestmark = pytest.mark.server

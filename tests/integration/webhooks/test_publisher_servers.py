@@ -13,7 +13,7 @@ from tools.devcluster.controlplane.releases import RELEASES
 
 from podium.api.groups import PODIUM_GROUP
 from podium.crds import definitions
-from podium.documents.packagedata import folder
+from podium.documents.files import folder
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError, connect
 from podium.rules.podiumrules import OWN_RULES

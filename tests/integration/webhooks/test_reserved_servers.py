@@ -11,7 +11,7 @@ from tools.devcluster.controlplane.releases import RELEASES
 
 from podium.api.core import DEFAULT_SCHEDULER, PODIUM_SCHEDULER
 from podium.api.groups import RESERVED
-from podium.rules.reserved import TOLERATION
+from podium.rules.podiumchecks import TOLERATION
 
 pytestmark = pytest.mark.server
 

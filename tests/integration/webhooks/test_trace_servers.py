@@ -10,7 +10,7 @@ from tests.support.webhooks.recorder import send
 from tests.support.webhooks.running import running
 from tools.devcluster.controlplane.releases import RELEASES
 
-from podium.documents.packagedata import folder
+from podium.documents.files import folder
 
 pytestmark = pytest.mark.server
 

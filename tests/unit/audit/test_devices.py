@@ -21,7 +21,7 @@ from kubecel import CompiledSelector, UnansweredSelectorError, compile_selector,
 from kubecel.selector import Evaluations
 from podium.api.devices import Device, DeviceClass, ResourceClaim, ResourceSlice
 from podium.api.reads import Kind
-from podium.audit.publisheddevices import PublishedDevices
+from podium.audit.devices import PublishedDevices
 from podium.cluster.state import ClusterState, Readable
 from podium.planner.deadline import NEVER
 from podium.planner.plugins.devices.allocator import Allocator

@@ -10,8 +10,7 @@ from tests.support.audit.builders import cluster, report
 from tests.support.audit.cases.topology import GPU, RACK, group, member, racked, waiting
 
 from podium.api.core import Node, Pod
-from podium.audit.capacity import ClusterCapacity
-from podium.audit.domains import DomainShortfall, TopologyDomains
+from podium.audit.capacity import ClusterCapacity, DomainShortfall, TopologyDomains
 
 # By node: its rack (None: none), cpus and accelerators. By member: cpus, accelerators and the position of its
 # node, None for a pending one.

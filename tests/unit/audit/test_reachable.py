@@ -13,8 +13,7 @@ from tests.support.audit.claims import ZONE, claim, claiming, volume, zoned
 from tests.support.calling import calling
 
 from podium.api.core import Node
-from podium.audit.capacity import ClusterCapacity
-from podium.audit.reachable import ReachableNodes
+from podium.audit.capacity import ClusterCapacity, ReachableNodes
 
 ZONES = "abc"
 # By member: its cpus, and the zones of its volume (None: it has none).

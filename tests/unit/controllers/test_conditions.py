@@ -23,8 +23,7 @@ from podium.controllers.conditions import (
     Judged,
     judged,
 )
-from podium.groups.divergence import GROUP_UNRESOLVED, measure_divergence
-from podium.groups.messages import BY_DIVERGENCE_POLICY, ServerInfo
+from podium.groups.divergence import BY_DIVERGENCE_POLICY, GROUP_UNRESOLVED, ServerInfo, measure_divergence
 
 CLASSES: Mapping[str, PriorityClass] = {
     "gold": priority_class("gold", 1000),

@@ -30,7 +30,7 @@ from podium.controllers.conditions import OURS, PRIORITY, judged
 from podium.controllers.manager import Manager, Rules
 from podium.controllers.metrics import ReconcilerMetrics
 from podium.errors import PodiumError
-from podium.groups.messages import ServerInfo
+from podium.groups.divergence import ServerInfo
 from podium.kube.connection import RefusedError
 from podium.kube.preconditions import StaleError
 from podium.runtime.workqueue import Workqueue

@@ -43,7 +43,7 @@ from podium.groups.autogroups import (
     SINGLE,
     TREE_LABEL,
 )
-from podium.groups.messages import ServerInfo
+from podium.groups.divergence import ServerInfo
 
 NOW = datetime(2026, 11, 21, 16, 0, tzinfo=UTC)
 PRIORITIES = (None, 0, 1000)

@@ -8,7 +8,7 @@ import pytest
 from podium.api.minors import GROUP_MINORS, group_api
 from podium.api.records import Owner, Party, PreemptionRecord, RecordedPlan
 from podium.crds import definitions
-from podium.documents.packagedata import folder
+from podium.documents.files import folder
 from podium.documents.yamldoc import load_all
 from podium.minors.minor import GroupApi
 from podium.rules import compositegroup, podgroup, workload

@@ -6,14 +6,16 @@ from hypothesis import strategies as st
 from tests.support.audit.builders import pod, pod_group
 
 from podium.api.core import PODIUM_SCHEDULER, Pod
-from podium.groups.divergence import measure_divergence, policy_sentence, sentence
-from podium.groups.messages import (
+from podium.groups.divergence import (
     BY_DIVERGENCE_POLICY,
     ServerInfo,
     because,
     consequence,
     is_refused,
+    measure_divergence,
     policy_consequence,
+    policy_sentence,
+    sentence,
 )
 from podium.text import cut
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from podium.kube.lenient import decode
+from podium.kube.reading import decode_parts
 
 
 class Port(msgspec.Struct):
@@ -73,10 +73,10 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any] | None, Thing]] = {
 def test_a_wrong_part_does_not_lose_the_rest(name: str) -> None:
     value, earlier, expected = CASES[name]
     spare = None if earlier is None else msgspec.json.encode(earlier)
-    assert decode(msgspec.json.encode(value), Thing, spare) == expected
+    assert decode_parts(msgspec.json.encode(value), Thing, spare) == expected
 
 
 @pytest.mark.parametrize("value", [b"5", b"[]", b'"x"', b"{", b'{"name": "no number"}'])
 def test_a_value_without_a_decodable_part_is_an_error(value: bytes) -> None:
     with pytest.raises(msgspec.DecodeError, match="no part of it can be decoded"):
-        decode(value, Port)
+        decode_parts(value, Port)

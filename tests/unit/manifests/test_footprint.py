@@ -4,7 +4,7 @@ import pytest
 import yaml
 from tools.manifests.footprint import LIMIT_BYTES, MEMORY_BYTES
 
-from podium.documents.packagedata import folder
+from podium.documents.files import folder
 from podium.webhooks.handlers import ADMISSION, CONVERSION
 
 MANIFESTS = folder("manifests")

@@ -8,7 +8,7 @@ from importlib import import_module
 from tests.unit.manifests.test_modes import rendered
 from tools.release import locked
 
-from podium.documents.packagedata import folder
+from podium.documents.files import folder
 
 _ROOT = folder("manifests").parent
 _DOCKERFILE = (_ROOT / "Dockerfile").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ from podium.cli.config.controllerfile import read_rules
 from podium.cli.config.webhookoptions import policy_of
 from podium.cli.main import command as podium
 from podium.controllers.manager import Rules
-from podium.documents.packagedata import folder
+from podium.documents.files import folder
 from podium.runtime import health
 from podium.runtime.leaserecord import Terms
 from podium.version import VERSION

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from tests.support.rules.scene import GANG, GOLD, Document, cluster, group, profile, stored
 
+from podium.answers.admission import makes_pods, review_owner
 from podium.api.groups import GROUP_LABEL
 from podium.rules.admission import Operation, Request, Verdict, review
-from podium.rules.owners import makes_pods, review_owner
 
 WRONG: Document = {"spec": {"priorityClassName": "nope"}}
 

@@ -7,13 +7,13 @@ from tests.support.rules.invalid import CASES, Invalid
 from tests.support.rules.jobs import JOBS
 
 from podium.api.podkinds.kind import JOB_GATE
-from podium.rules.required import missing
+from podium.rules.clientchecks import required_errors
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.kind} {json.dumps(case.spec)[:60]}")
 def test_errors_are_those_of_the_server(case: Invalid) -> None:
     own = [error for error in case.errors if "schedulingGroup" not in error]
-    assert [str(error) for error in missing(case.document("t"), 37)] == own
+    assert [str(error) for error in required_errors(case.document("t"), 37)] == own
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_of_a_custom_resource_the_pods_of_a_known_kind_are_checked(
     version: str, kind: str, spec: dict[str, object], fields: list[str]
 ) -> None:
     document = {"apiVersion": version, "kind": kind, "metadata": {"name": "x"}, "spec": spec}
-    assert [error.field for error in missing(document, 37)] == fields
+    assert [error.field for error in required_errors(document, 37)] == fields
 
 
 @pytest.mark.parametrize(
@@ -51,22 +51,22 @@ def test_of_a_custom_resource_the_pods_of_a_known_kind_are_checked(
 def test_a_wrong_shape_is_no_failure(spec: dict[str, object]) -> None:
     """The decoder reports it."""
     document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": spec}
-    assert isinstance(missing(document, 37), list)
+    assert isinstance(required_errors(document, 37), list)
 
 
 def test_a_field_that_1_36_drops_is_required_by_1_37_only() -> None:
     volume = {"name": "v", "projected": {"sources": [{"podCertificate": {}}]}}
     spec = {"containers": [{"name": "a", "image": "b"}], "volumes": [volume]}
     document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": spec}
-    assert missing(document, 36) == []
-    fields = [error.field.rpartition(".")[2] for error in missing(document, 37)]
+    assert required_errors(document, 36) == []
+    fields = [error.field.rpartition(".")[2] for error in required_errors(document, 37)]
     assert fields == ["keyType", "signerName"]
 
 
 def test_1_38_declares_the_selector_of_a_stateful_set() -> None:
     """Its error comes after all errors of code, as on a server of 1.38.0-beta.0."""
     document = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "x"}}
-    assert [error.field for error in missing(document, 38)] == [
+    assert [error.field for error in required_errors(document, 38)] == [
         "spec.template.metadata.labels",
         "spec.template.spec.containers",
         "spec.selector",
@@ -85,7 +85,7 @@ def test_a_job_with_its_gate_is_judged(name: str, minor: int, kind: str) -> None
     """1.36 does not know spec.scheduling."""
     case = JOBS[name]
     wanted = _in_jobs(case.errors_of(minor), kind) if minor > 36 else []
-    found = missing(case.document("t", kind), minor, frozenset((JOB_GATE,)))
+    found = required_errors(case.document("t", kind), minor, frozenset((JOB_GATE,)))
     assert [str(error) for error in found] == wanted
 
 
@@ -94,10 +94,10 @@ def test_a_job_with_its_gate_is_judged(name: str, minor: int, kind: str) -> None
 def test_without_the_gate_only_the_annotations_are_judged(name: str, minor: int) -> None:
     case = JOBS[name]
     wanted = [error for error in case.errors_of(minor) if error.startswith("metadata.")]
-    found = missing(case.document("t"), minor, frozenset())
+    found = required_errors(case.document("t"), minor, frozenset())
     assert [str(error) for error in found] == wanted
 
 
 def test_an_update_of_a_job_is_compared_with_the_stored_one() -> None:
     """Its errors may be stored, so nothing is said of them."""
-    assert missing(JOBS["several errors"].document("t"), 38) == []
+    assert required_errors(JOBS["several errors"].document("t"), 38) == []

@@ -9,8 +9,8 @@ from tests.support.webhooks.reviews import applied, mutate
 from podium.api.groups import RESERVED
 from podium.rules.admission import review
 from podium.rules.context import Operation, Profile, Request
+from podium.rules.podiumchecks import TOLERATION
 from podium.rules.policy import Policy
-from podium.rules.reserved import TOLERATION
 
 PODIUM = profile(rules="podium")
 FREE = profile(rules="podium", policy=Policy(reserved_nodes=False))

@@ -12,7 +12,7 @@ from tools.manifests import webhooks as written
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.cli.commands.manifests import command
 from podium.crds import definitions
-from podium.documents.packagedata import folder
+from podium.documents.files import folder
 from podium.documents.yamldoc import load_all
 from podium.kube.deployment import DeploymentState, state_of
 from podium.rules.podiumrules import OWN_RULES

@@ -20,7 +20,7 @@ from podium.api.findings import group_of
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.groups import autogroups
 from podium.kube.deployment import DeploymentState
-from podium.rules import gang, podiumrules, reserved
+from podium.rules import gang, podiumchecks, podiumrules
 from podium.rules.admission import KINDS
 from podium.rules.context import Operation
 from podium.rules.podiumrule import AdmissionPhase, OwnRule, WriteTarget
@@ -338,7 +338,7 @@ def _asked(policy: Policy, family: Family, phase: AdmissionPhase) -> list[WriteT
     always: dict[Family, tuple[WriteTarget, ...]] = {
         Family.PODIUM: PARITY,
         Family.GANGS: gang.TARGETS,
-        Family.PODS: reserved.TARGETS if policy.reserved_nodes else (),
+        Family.PODS: podiumchecks.TOLERATION_TARGETS if policy.reserved_nodes else (),
     }
     theirs = [target for target in always.get(family, ()) if target.phase is phase]
     return theirs + [target for _, target in _own(policy, family, phase)]

@@ -37,7 +37,7 @@ from podium.cluster.reader import ClusterReader, Name, Target
 from podium.documents.load import collector_paused
 from podium.documents.reading import ClusterReading
 from podium.errors import PodiumError
-from podium.groups.messages import ServerInfo
+from podium.groups.divergence import ServerInfo
 from podium.groups.trees import group_at, members_below
 from podium.planner.engine import Engine, MakeEngine
 from podium.planner.preemption.outcome import Outcome, Plan, TenantNames, full_name

@@ -12,8 +12,16 @@ from podium.answers.accounts.model import Counted
 from podium.api.core import Pod, PriorityClass
 from podium.api.groups import PodGroup
 from podium.api.priority import SYSTEM_CLASSES, newer_default, resolve
-from podium.groups.divergence import Divergence, doubt, policy_sentence, sentence
-from podium.groups.messages import ServerInfo, because, consequence, policy_consequence
+from podium.groups.divergence import (
+    Divergence,
+    ServerInfo,
+    because,
+    consequence,
+    doubt,
+    policy_consequence,
+    policy_sentence,
+    sentence,
+)
 from podium.planner.preemption.units import preemption_priority_of
 from podium.planner.settings import DivergencePolicy, Settings
 

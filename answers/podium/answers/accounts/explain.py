@@ -42,8 +42,8 @@ from podium.api.groups import FIRST_SCHEDULED, CompositeGroup, DisruptionMode, P
 from podium.api.membership import GroupKey, key_of, membership
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
-from podium.audit.divergent import policy_fix, priority_fix
 from podium.audit.gangs import foreign_shortage
+from podium.audit.members import policy_fix, priority_fix
 from podium.audit.survey import topmost_owners
 from podium.cluster.reader import Child, ClusterReader, Target, foreign_keys
 from podium.documents.reading import Known, Past

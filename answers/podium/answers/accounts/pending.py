@@ -42,7 +42,7 @@ from podium.api.podkinds.kind import PodOwner
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Child, ClusterReader, Name, Target, group_of, name_of
-from podium.groups.messages import not_counting
+from podium.groups.divergence import not_counting
 from podium.planner.engine import Engine
 from podium.planner.plugins.devices.claims import claim_key, class_refusal, node_of
 from podium.planner.plugins.devices.filter import UNAVAILABLE

@@ -38,18 +38,15 @@ from podium.api.meta import ObjectMeta
 from podium.api.minors import MINORS as KNOWN_MINORS
 from podium.api.minors import NEAREST, minor_of, nearest, prerelease_note, proven_minor
 from podium.api.reads import Kind
-from podium.audit.claims import claims_exceeded, shares_too_much
-from podium.audit.gangs import GANG_TOO_FEW_PODS
+from podium.audit.gangs import GANG_TOO_FEW_PODS, claims_exceeded, shares_too_much, waits_for_ever
 from podium.audit.survey import AuditFinding, Survey, SurveyedGroup, is_populated
 from podium.audit.table import CHECKS, AuditCheck, Part, unknown_rule
-from podium.audit.topology import waits_for_ever
 from podium.cluster.reader import ClusterReader
 from podium.documents.load import collector_paused
 from podium.documents.reading import ClusterReading, objects_read
 from podium.errors import QuestionError
-from podium.groups.divergence import Divergence
+from podium.groups.divergence import Divergence, is_refused
 from podium.groups.inferred import role
-from podium.groups.messages import is_refused
 from podium.rules.lastwave import GANG_LAST_WAVE
 from podium.text import count
 

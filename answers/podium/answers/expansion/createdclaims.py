@@ -28,10 +28,10 @@ from podium.api.devices import ResourceClaim, ResourceClaimTemplate
 from podium.api.groups import PodGroup
 from podium.api.membership import membership
 from podium.api.meta import ObjectMeta, OwnerReference
-from podium.api.nodeselector import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from podium.api.podkinds.created import generated, uid_of, value_at
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable, SchedulableSpec, SchedulableStatus, Volume
+from podium.api.selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from podium.api.storage import (
     DEFAULT_CLASS,
     NO_PROVISIONER,

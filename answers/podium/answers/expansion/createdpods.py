@@ -20,7 +20,6 @@ import msgspec
 
 from podium.api.core import Pod
 from podium.api.findings import ObjectError, ObjectRef
-from podium.api.nodeselector import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from podium.api.podkinds.created import CreatedPods, value_at
 from podium.api.podkinds.kind import PodCreator, PodOwner
 from podium.api.podkinds.table import OWNER_KINDS
@@ -33,7 +32,13 @@ from podium.api.schedulable import (
     SchedulableSpec,
     Toleration,
 )
-from podium.api.selectors import NAME_FIELD, node_terms
+from podium.api.selectors import (
+    NAME_FIELD,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    node_terms,
+)
 from podium.cluster.state import ClusterState
 from podium.groups.inferred import KUEUE_QUEUE
 from podium.planner.plugins.tainttoleration import shape_tolerations, untolerated

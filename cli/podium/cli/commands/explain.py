@@ -11,7 +11,7 @@ from podium.cli.main import examples
 from podium.cli.render.data import document
 from podium.cli.render.output import Output, output_options
 from podium.cli.render.text import Layout
-from podium.documents.packagedata import folder
+from podium.documents.files import folder
 from podium.errors import PodiumUsageError
 
 _AUDIT, _ADMISSION, _TERM = "audit rule", "admission rule", "term"

@@ -14,8 +14,7 @@ from podium.answers.accounts.model import RunState
 from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey, membership
 from podium.api.schedulable import Schedulable
-from podium.cluster.helddevices import held_devices
-from podium.cluster.reader import ClusterReader
+from podium.cluster.reader import ClusterReader, held_devices
 from podium.groups.divergence import measure_divergence
 from podium.planner.preemption.inflight import is_preempted, preempts
 from podium.text import natural

@@ -1,7 +1,7 @@
 """The page of divergences: the audit's findings on priorities that differ, rendered as in the audit."""
 
 from podium.answers.audits.report import AuditReport, DivergentGroup
-from podium.audit import classes, divergent, groups, members, neighbours
+from podium.audit import classes, groups, members, neighbours
 from podium.audit.table import RULES
 from podium.cli.render.context import by_rule
 from podium.cli.render.html import text, tiles
@@ -13,8 +13,8 @@ from podium.text import count
 
 # The rules of the audit on priorities that differ.
 ABOUT = (
-    divergent.POD_PRIORITY_DIFFERS,
-    divergent.PREEMPTION_POLICY_DIFFERS,
+    members.POD_PRIORITY_DIFFERS,
+    members.PREEMPTION_POLICY_DIFFERS,
     members.POD_OLDER_THAN_GROUP,
     podiumrules.GROUP_UNLIKE_TEMPLATE,
     groups.TEMPLATE_PRIORITIES_DIFFER,

@@ -33,8 +33,7 @@ from podium.cli.ui.diverging import ABOUT
 from podium.cli.ui.history import newest_first
 from podium.cli.ui.object_page import Member, Related
 from podium.cli.ui.planning import Form, PlanAnswer, form_errors
-from podium.cluster.helddevices import held_devices
-from podium.cluster.reader import ClusterReader, Name, Target, group_of
+from podium.cluster.reader import ClusterReader, Name, Target, group_of, held_devices
 from podium.cluster.state import ClusterState as Index
 from podium.documents.load import collector_paused
 from podium.documents.reading import ClusterReading, Past

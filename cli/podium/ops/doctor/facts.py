@@ -13,7 +13,7 @@ import msgspec
 import yaml
 
 from podium.api.core import PODIUM_SCHEDULER
-from podium.documents.packagedata import folder
+from podium.documents.files import folder
 from podium.errors import PodiumError
 from podium.kube.reading import NamedUndecodable
 from podium.ops.doctor.check import DoctorCheck, note

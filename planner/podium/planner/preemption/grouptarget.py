@@ -13,8 +13,7 @@ from podium.api.membership import GroupKey, key_of
 from podium.api.priority import NEVER
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Child, ClusterReader, name_of
-from podium.groups.divergence import Divergence, disagreement, doubt, measure_divergence
-from podium.groups.messages import not_counting
+from podium.groups.divergence import Divergence, disagreement, doubt, measure_divergence, not_counting
 from podium.groups.topology import slice_topology
 from podium.planner.preemption.target import (
     Blocker,

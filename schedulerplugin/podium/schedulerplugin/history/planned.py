@@ -17,8 +17,7 @@ from podium.api.records import (
     Result,
 )
 from podium.api.times import written
-from podium.cluster.helddevices import held_devices
-from podium.cluster.reader import ClusterReader
+from podium.cluster.reader import ClusterReader, held_devices
 from podium.groups.trees import group_at
 from podium.history.evictioncycles import Identity, identity_of_group, workload_of
 from podium.schedulerplugin.scheduling.effects import Evict, PodRef, Unit

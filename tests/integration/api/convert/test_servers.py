@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from tests.support.servers import Server
 
 from podium.cli.commands.convert import command
-from podium.documents.packagedata import folder
+from podium.documents.files import folder
 from podium.documents.yamldoc import load_all
 
 pytestmark = pytest.mark.server

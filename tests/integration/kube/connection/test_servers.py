@@ -15,7 +15,7 @@ from podium.cli.kubeoptions import KubeOptions
 from podium.cli.live import load_live
 from podium.documents.load import Loaded
 from podium.errors import PodiumError
-from podium.kube import paging
+from podium.kube import reading
 from podium.kube.connection import connect
 
 pytestmark = pytest.mark.server
@@ -47,7 +47,7 @@ def test_real_continue_tokens_join_pages(
     server_137: Server, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pages of two items need several requests to a real server."""
-    monkeypatch.setattr(paging, "MOST_OBJECTS", 2)
+    monkeypatch.setattr(reading, "MOST_OBJECTS", 2)
     class_name = create_class(server_137, 10)
     for number in range(5):
         create_pod(server_137, namespace, f"p{number}", class_name)

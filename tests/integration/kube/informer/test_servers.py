@@ -18,7 +18,7 @@ from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP, PodGroup
 from podium.api.membership import GroupKey
 from podium.api.reads import Kind
 from podium.cluster.state import ClusterState
-from podium.documents.packagedata import folder
+from podium.documents.files import folder
 from podium.kube.cache import InformerCache
 from podium.kube.connection import Connection, connect
 from podium.kube.discovery import discover
@@ -239,7 +239,7 @@ async def test_pages_and_streams_read_the_same(
     server: Server, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If a server does not stream lists, pages with real tokens are read, and the watch continues there."""
-    monkeypatch.setattr("podium.kube.paging.MOST_OBJECTS", 2)
+    monkeypatch.setattr("podium.kube.reading.MOST_OBJECTS", 2)
     version, _ = NATIVE[server.release.minor]
     path = f"/apis/{NATIVE_GROUP}/{version}/namespaces/{namespace}/podgroups"
     for number in range(5):

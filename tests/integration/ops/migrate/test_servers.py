@@ -20,7 +20,7 @@ from podium.cli.commands.migrate import command
 from podium.cli.inputs import Scope
 from podium.cli.kubeoptions import KubeOptions
 from podium.cli.live import ask_live, load_live
-from podium.documents.packagedata import folder
+from podium.documents.files import folder
 from podium.errors import PodiumError
 from podium.kube.connection import Connection
 from podium.kube.discovery import discover

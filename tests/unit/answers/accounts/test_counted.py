@@ -14,8 +14,7 @@ from podium.api.schedulable import SCHEDULING_READS, Schedulable
 from podium.cli import inputs
 from podium.cluster.state import ClusterState
 from podium.documents.split import split
-from podium.groups.divergence import measure_divergence
-from podium.groups.messages import ServerInfo
+from podium.groups.divergence import ServerInfo, measure_divergence
 from podium.planner import Engine, Settings
 from podium.planner.preemption.target import PlacementTarget
 from podium.planner.preemption.units import PREEMPTION_CLASS

@@ -14,7 +14,7 @@ from tests.support.informer.hostile import CASES, pod
 
 from podium.api.reads import Kind
 from podium.kube.connection import LONGEST_ANSWER, LONGEST_LINE, LineSplitter, TooLargeError, connect
-from podium.kube.paging import PAGE_BYTES, Pager
+from podium.kube.reading import PAGE_BYTES, Pager
 
 PODS = "/api/v1/pods"
 NEXT = json.dumps(pod("next", 9)).encode()
@@ -174,7 +174,7 @@ LISTS: list[tuple[str, list[int], list[int]]] = [
 @pytest.fixture
 def _small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("podium.kube.connection.LONGEST_ANSWER", (LONGEST_ANSWER >> 20) * MIB)
-    monkeypatch.setattr("podium.kube.paging.PAGE_BYTES", (PAGE_BYTES >> 20) * MIB)
+    monkeypatch.setattr("podium.kube.reading.PAGE_BYTES", (PAGE_BYTES >> 20) * MIB)
 
 
 @pytest.mark.usefixtures("_small_bounds")

@@ -20,9 +20,9 @@ from tests.support.filters.plain_dynamic import matches
 
 from podium.api.claims import claim_names
 from podium.api.meta import LabelSelector
-from podium.api.nodeselector import NodeSelectorTerm as WrittenTerm
 from podium.api.schedulable import Schedulable, SchedulableSpec, Taint
 from podium.api.selectors import NodeRequirement, Requirement, Selector, node_terms, selector_of
+from podium.api.selectors import NodeSelectorTerm as WrittenTerm
 from podium.api.storage import PersistentVolume, PersistentVolumeClaim
 from podium.cluster.state import ClusterState
 from podium.planner.interning import Fingerprints

@@ -23,8 +23,7 @@ from podium.api.devices import (
     ResourceClaim,
     ResourceSlice,
 )
-from podium.api.nodeselector import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from podium.api.selectors import NAME_FIELD
+from podium.api.selectors import NAME_FIELD, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from podium.planner.deadline import Deadline
 from podium.planner.plugins.devices.chosendevices import DeviceTrial, NodeView, Select
 from podium.planner.plugins.devices.gates import AllocationError, Gates, NodeAllocationError

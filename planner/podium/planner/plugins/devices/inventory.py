@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 from podium.api.core import RawQuantity
 from podium.api.devices import Device, DeviceAttribute, DeviceTaint, ResourceSlice
-from podium.api.nodeselector import NodeSelector
 from podium.api.quantity import parse
-from podium.api.selectors import NodeRequirement, node_terms
+from podium.api.selectors import NodeRequirement, NodeSelector, node_terms
 from podium.planner.plugins.devices.gates import Gates
 
 # The effects of taints that keep devices from being allocated.

@@ -30,6 +30,7 @@ from podium.api.quantity import QuantityError, parse
 from podium.api.selectors import Selector, selector_of
 from podium.api.storage import (
     BIND_COMPLETED,
+    Alternatives,
     ClaimReference,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -37,8 +38,8 @@ from podium.api.storage import (
     PersistentVolumeClaimStatus,
     PersistentVolumeSpec,
     PersistentVolumeStatus,
+    node_affinity,
 )
-from podium.api.volumereach import Alternatives, node_affinity
 from podium.cluster.reader import Name
 from podium.planner.arrays import Bools, Int64s, Rows
 from podium.planner.indexes import discard

@@ -22,8 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from podium.api.storage import CSIDriver, CSIStorageCapacity, PersistentVolume, StorageClass
-from podium.api.volumereach import Alternatives
+from podium.api.storage import Alternatives, CSIDriver, CSIStorageCapacity, PersistentVolume, StorageClass
 from podium.cluster.reader import Name
 from podium.planner.arrays import Bools, Int64s, Rows
 from podium.planner.plugins.volumes.bindables import (

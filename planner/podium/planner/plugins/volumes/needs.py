@@ -32,11 +32,13 @@ from podium.api.schedulable import Schedulable, Volume
 from podium.api.storage import (
     NO_PROVISIONER,
     WAIT_FOR_FIRST_CONSUMER,
+    Alternatives,
     PersistentVolume,
     PersistentVolumeClaim,
     PersistentVolumeSpec,
+    node_affinity,
+    zone_terms,
 )
-from podium.api.volumereach import Alternatives, node_affinity, zone_terms
 from podium.planner.plugins.volumes.bindables import DelayedClaim, delayed_claim
 from podium.planner.plugins.volumes.exclusive import (
     Disk,

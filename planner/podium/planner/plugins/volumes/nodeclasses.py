@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from podium.api.selectors import NodeRequirement, Requirement
-from podium.api.volumereach import Alternatives
+from podium.api.storage import Alternatives
 from podium.planner.arrays import Bools, Columns, Int32s, Rows
 
 EVERYWHERE: Alternatives = (NodeRequirement(),)

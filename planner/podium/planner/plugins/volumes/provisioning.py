@@ -20,8 +20,7 @@ import numpy as np
 
 from podium.api.core import RawQuantity
 from podium.api.selectors import NodeRequirement, Requirement, Selector, selector_of
-from podium.api.storage import NO_PROVISIONER, CSIDriver, CSIStorageCapacity, StorageClass
-from podium.api.volumereach import Alternatives
+from podium.api.storage import NO_PROVISIONER, Alternatives, CSIDriver, CSIStorageCapacity, StorageClass
 from podium.cluster.reader import Name
 from podium.planner.arrays import Bools, Int64s, Rows
 from podium.planner.indexes import discard

@@ -13,8 +13,7 @@ from collections.abc import Set as AbstractSet
 import numpy as np
 
 from podium.api.selectors import NodeRequirement
-from podium.api.storage import SELECTED_NODE
-from podium.api.volumereach import Alternatives
+from podium.api.storage import SELECTED_NODE, Alternatives
 from podium.planner.arrays import Bools, Int32s, Int64s, Rows
 from podium.planner.filters.nodes import MOST_BYTES, StaticFilter, all_terms, any_term, unmet_terms
 from podium.planner.framework import NodeFilter
