@@ -1,9 +1,10 @@
-"""The read-only protocol through which rules and reports read the cluster, so pure code needs no index."""
+"""The read-only interface through which rules and reports read the cluster, so pure code needs no index."""
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Protocol
 
+from podium.api import storage
 from podium.api.claims import ClaimingPod
 from podium.api.core import Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
 from podium.api.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
@@ -14,15 +15,6 @@ from podium.api.membership import GroupKey, membership
 from podium.api.podclaims import entry_claims, reserved_devices
 from podium.api.podkinds.kind import PodOwner
 from podium.api.podrequests import devices
-from podium.api.storage import (
-    CSIDriver,
-    CSINode,
-    CSIStorageCapacity,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    VolumeAttachment,
-)
 
 Name = tuple[str, str]  # namespace, name
 Target = Name | GroupKey  # a pod, or a group
@@ -30,120 +22,53 @@ WorkloadName = tuple[str, str, str]  # kind, namespace, name of the controller o
 Child = PodGroup | CompositeGroup  # of a composite group
 
 
-class ClusterReader(Protocol):
-    """A read-only cluster; a reader does not await while reading, so the data it sees is consistent."""
+class ClusterReader(ABC):
+    """A read-only cluster; a reader does not await while reading, so the data it sees is consistent.
 
-    @property
-    def revision(self) -> int:
-        """Return a number that grows with every change."""
+    Objects are by name, or by namespace and name.
+    """
 
-    @property
-    def native_served(self) -> bool:
-        """Return whether the API server stores Pod.spec.schedulingGroup."""
+    revision: int
+    """A number that grows with every change."""
+    native_served: bool
+    """Whether the API server stores Pod.spec.schedulingGroup."""
+    unread: Mapping[str, str]
+    """The kinds that could not be read, each with the reason."""
+    untrusted: frozenset[WorkloadName]
+    """The workloads that declared in vain to save their work (`podium.history.trust`)."""
+    classes: Mapping[str, PriorityClass]
+    nodes: Mapping[str, Node]
+    namespaces: Mapping[str, Namespace]
+    pods: Mapping[Name, Pod]
+    groups: Mapping[GroupKey, PodGroup]
+    composites: Mapping[GroupKey, CompositeGroup]
+    children: Mapping[GroupKey, Mapping[GroupKey, Child]]
+    """The children of every CompositePodGroup that is named as a parent."""
+    workloads: Mapping[GroupKey, Workload]
+    budgets: Mapping[Name, PodDisruptionBudget]
+    # Read for audits and scheduling; templates for audits and plans.
+    claims: Mapping[Name, storage.PersistentVolumeClaim]
+    volumes: Mapping[str, storage.PersistentVolume]
+    resource_claims: Mapping[Name, ResourceClaim]
+    claim_templates: Mapping[Name, ResourceClaimTemplate]
+    device_classes: Mapping[str, DeviceClass]
+    resource_slices: Mapping[str, ResourceSlice]
+    # Read for scheduling only.
+    storage_classes: Mapping[str, storage.StorageClass]
+    csi_nodes: Mapping[str, storage.CSINode]
+    csi_drivers: Mapping[str, storage.CSIDriver]
+    storage_capacities: Mapping[Name, storage.CSIStorageCapacity]
+    attachments: Mapping[str, storage.VolumeAttachment]
+    # Read for audits and reports only.
+    kueue_workloads: Mapping[Name, KueueWorkload]
+    foreign_groups: Mapping[ForeignKey, ForeignGroup]
+    owners: Mapping[ObjectRef, PodOwner]
 
-    @property
-    def unread(self) -> Mapping[str, str]:
-        """Return the kinds that could not be read, each with the reason."""
-
-    @property
-    def untrusted(self) -> frozenset[WorkloadName]:
-        """Return the workloads that declared in vain to save their work (`podium.history.trust`)."""
-
-    @property
-    def classes(self) -> Mapping[str, PriorityClass]:
-        """Return PriorityClasses by name."""
-
-    @property
-    def nodes(self) -> Mapping[str, Node]:
-        """Return Nodes by name."""
-
-    @property
-    def namespaces(self) -> Mapping[str, Namespace]:
-        """Return Namespaces by name."""
-
-    @property
-    def pods(self) -> Mapping[Name, Pod]:
-        """Return Pods by namespace and name."""
-
-    @property
-    def groups(self) -> Mapping[GroupKey, PodGroup]:
-        """Return PodGroups by key."""
-
-    @property
-    def composites(self) -> Mapping[GroupKey, CompositeGroup]:
-        """Return CompositePodGroups by key."""
-
-    @property
-    def children(self) -> Mapping[GroupKey, Mapping[GroupKey, Child]]:
-        """Return the children, by key, of every CompositePodGroup that is named as a parent."""
-
-    @property
-    def workloads(self) -> Mapping[GroupKey, Workload]:
-        """Return Workloads by key."""
-
-    @property
-    def budgets(self) -> Mapping[Name, PodDisruptionBudget]:
-        """Return PodDisruptionBudgets by namespace and name."""
-
-    @property
-    def claims(self) -> Mapping[Name, PersistentVolumeClaim]:
-        """Return PersistentVolumeClaims by namespace and name; read for audits and scheduling."""
-
-    @property
-    def volumes(self) -> Mapping[str, PersistentVolume]:
-        """Return PersistentVolumes by name; read for audits and scheduling."""
-
-    @property
-    def storage_classes(self) -> Mapping[str, StorageClass]:
-        """Return StorageClasses by name; read for scheduling only."""
-
-    @property
-    def csi_nodes(self) -> Mapping[str, CSINode]:
-        """Return CSINodes by the name of their node; read for scheduling only."""
-
-    @property
-    def csi_drivers(self) -> Mapping[str, CSIDriver]:
-        """Return CSIDrivers by name; read for scheduling only."""
-
-    @property
-    def storage_capacities(self) -> Mapping[Name, CSIStorageCapacity]:
-        """Return CSIStorageCapacities by namespace and name; read for scheduling only."""
-
-    @property
-    def attachments(self) -> Mapping[str, VolumeAttachment]:
-        """Return VolumeAttachments by name; read for scheduling only."""
-
-    @property
-    def resource_claims(self) -> Mapping[Name, ResourceClaim]:
-        """Return ResourceClaims by namespace and name; read for audits and scheduling."""
-
-    @property
-    def claim_templates(self) -> Mapping[Name, ResourceClaimTemplate]:
-        """Return ResourceClaimTemplates by namespace and name; read for audits and plans only."""
-
-    @property
-    def device_classes(self) -> Mapping[str, DeviceClass]:
-        """Return DeviceClasses by name; read for audits and scheduling."""
-
-    @property
-    def resource_slices(self) -> Mapping[str, ResourceSlice]:
-        """Return ResourceSlices by name; read for audits and scheduling."""
-
-    @property
-    def kueue_workloads(self) -> Mapping[Name, KueueWorkload]:
-        """Return Kueue's own Workloads by namespace and name."""
-
-    @property
-    def foreign_groups(self) -> Mapping[ForeignKey, ForeignGroup]:
-        """Return the PodGroups of other projects by key; read for audits and reports only."""
-
-    @property
-    def owners(self) -> Mapping[ObjectRef, PodOwner]:
-        """Return the owners of pods, by identity."""
-
+    @abstractmethod
     def members(self, key: GroupKey) -> Mapping[str, Pod]:
         """Return the pods, by name, that reference a group: all of them, including finished pods."""
 
+    @abstractmethod
     def referenced_groups(self) -> Mapping[GroupKey, Mapping[str, Pod]]:
         """Return the members of every group that a pod references, whether the group exists or not."""
 

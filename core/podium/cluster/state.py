@@ -1,36 +1,28 @@
 """The cluster as one index, fed object by object from a dump or from informers.
 
 A dump only adds objects; informers also replace and remove them, and an API may appear or disappear while
-they run. There is one mutable ClusterState and many readers, each through the read-only protocol
+they run. There is one mutable ClusterState and many readers, each through the read-only interface
 `podium.cluster.reader.ClusterReader`. `revision` grows with every change, and observers are called with each
 changed object. A kind that could not be read is in `unread`, with the reason: missing objects never prove
 that none exist.
 """
 
+import functools
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
+from podium.api import storage
 from podium.api.core import Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
 from podium.api.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from podium.api.findings import ObjectRef
-from podium.api.foreigngroups import ForeignGroup, ForeignKey, KueueWorkload
+from podium.api.foreigngroups import ForeignGroup, KueueWorkload
 from podium.api.groups import NATIVE_GROUP, CompositeGroup, PodGroup, Workload
 from podium.api.membership import GroupKey, key_of, membership, parent_key
 from podium.api.podkinds.kind import PodOwner
-from podium.api.storage import (
-    CSIDriver,
-    CSINode,
-    CSIStorageCapacity,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    VolumeAttachment,
-)
-from podium.cluster.reader import Child, Name, WorkloadName
+from podium.cluster.reader import Child, ClusterReader, Name, WorkloadName
 
 Core = Pod | Node | Namespace | PriorityClass | PodDisruptionBudget
-CSI = CSINode | CSIDriver | CSIStorageCapacity
-Storage = PersistentVolumeClaim | PersistentVolume | StorageClass | CSI | VolumeAttachment
+CSI = storage.CSINode | storage.CSIDriver | storage.CSIStorageCapacity | storage.VolumeAttachment
+Storage = storage.PersistentVolumeClaim | storage.PersistentVolume | storage.StorageClass | CSI
 Devices = ResourceClaim | ResourceClaimTemplate | DeviceClass | ResourceSlice
 Readable = (
     Core | Storage | Devices | PodGroup | CompositeGroup | Workload | KueueWorkload | ForeignGroup | PodOwner
@@ -40,7 +32,52 @@ Observer = Callable[[Readable | None, Readable | None], object]
 Failed = Callable[[Exception, Readable], None]
 
 
-class ClusterState:
+def _name(obj: Readable) -> str:
+    return obj.metadata.name or ""
+
+
+def _qualified(obj: Readable) -> Name:
+    return obj.metadata.namespace or "", obj.metadata.name or ""
+
+
+def _workload_key(workload: Workload) -> GroupKey:
+    return GroupKey(workload.ref.group == NATIVE_GROUP, workload.ref.namespace, workload.ref.name)
+
+
+# The index of each type of object, by the field of ClusterReader, and the function of an object's key in it.
+_INDEXES: Mapping[type, tuple[str, Callable[[Any], Hashable]]] = {
+    Pod: ("pods", _qualified),
+    Node: ("nodes", _name),
+    Namespace: ("namespaces", _name),
+    PriorityClass: ("classes", _name),
+    PodDisruptionBudget: ("budgets", _qualified),
+    PodGroup: ("groups", key_of),
+    CompositeGroup: ("composites", key_of),
+    Workload: ("workloads", _workload_key),
+    KueueWorkload: ("kueue_workloads", _qualified),
+    ForeignGroup: ("foreign_groups", lambda group: group.group_key),
+    PodOwner: ("owners", lambda owner: owner.ref),
+    storage.PersistentVolumeClaim: ("claims", _qualified),
+    storage.PersistentVolume: ("volumes", _name),
+    storage.StorageClass: ("storage_classes", _name),
+    storage.CSINode: ("csi_nodes", _name),
+    storage.CSIDriver: ("csi_drivers", _name),
+    storage.CSIStorageCapacity: ("storage_capacities", _qualified),
+    storage.VolumeAttachment: ("attachments", _name),
+    ResourceClaim: ("resource_claims", _qualified),
+    ResourceClaimTemplate: ("claim_templates", _qualified),
+    DeviceClass: ("device_classes", _name),
+    ResourceSlice: ("resource_slices", _name),
+}
+
+
+@functools.cache
+def _index_of(kind: type) -> tuple[str, Callable[[Any], Hashable]]:
+    """Return the row of a type; the reads of some kinds are subclasses of others."""
+    return next(_INDEXES[base] for base in kind.__mro__ if base in _INDEXES)
+
+
+class ClusterState(ClusterReader):
     """The one index; `native_served` says whether the API server stores Pod.spec.schedulingGroup.
 
     Only `serve_native` sets it, because membership depends on it.
@@ -66,30 +103,10 @@ class ClusterState:
         self.revision = 0
         self.native_served = native_served
         self.unread: dict[str, str] = dict(unread or {})
-        self.untrusted: frozenset[WorkloadName] = frozenset()
-        self.classes: dict[str, PriorityClass] = {}
-        self.nodes: dict[str, Node] = {}
-        self.namespaces: dict[str, Namespace] = {}
-        self.pods: dict[Name, Pod] = {}
-        self.groups: dict[GroupKey, PodGroup] = {}
-        self.composites: dict[GroupKey, CompositeGroup] = {}
+        self.untrusted = frozenset()
+        for index, _ in _INDEXES.values():
+            setattr(self, index, {})
         self.children: dict[GroupKey, dict[GroupKey, Child]] = {}
-        self.workloads: dict[GroupKey, Workload] = {}
-        self.budgets: dict[Name, PodDisruptionBudget] = {}
-        self.claims: dict[Name, PersistentVolumeClaim] = {}
-        self.volumes: dict[str, PersistentVolume] = {}
-        self.storage_classes: dict[str, StorageClass] = {}
-        self.csi_nodes: dict[str, CSINode] = {}
-        self.csi_drivers: dict[str, CSIDriver] = {}
-        self.storage_capacities: dict[Name, CSIStorageCapacity] = {}
-        self.attachments: dict[str, VolumeAttachment] = {}
-        self.resource_claims: dict[Name, ResourceClaim] = {}
-        self.claim_templates: dict[Name, ResourceClaimTemplate] = {}
-        self.device_classes: dict[str, DeviceClass] = {}
-        self.resource_slices: dict[str, ResourceSlice] = {}
-        self.kueue_workloads: dict[Name, KueueWorkload] = {}
-        self.foreign_groups: dict[ForeignKey, ForeignGroup] = {}
-        self.owners: dict[ObjectRef, PodOwner] = {}
         self._members: dict[GroupKey, dict[str, Pod]] = {}
         self._observers: list[Observer] = []
 
@@ -149,15 +166,8 @@ class ClusterState:
         """Return another state with the same objects and no observers."""
         copy = ClusterState(native_served=self.native_served, unread=self.unread)
         copy.untrusted = self.untrusted
-        indices = (
-            *(self.classes, self.nodes, self.namespaces, self.groups, self.workloads, self.pods),
-            *(self.composites, self.budgets, self.claims, self.volumes, self.kueue_workloads, self.owners),
-            *(self.storage_classes, self.csi_nodes, self.csi_drivers, self.storage_capacities),
-            *(self.attachments, self.resource_claims, self.claim_templates, self.foreign_groups),
-            *(self.device_classes, self.resource_slices),
-        )
-        for index in indices:
-            for item in index.values():
+        for index, _ in _INDEXES.values():
+            for item in getattr(self, index).values():
                 copy.apply(item)
         return copy
 
@@ -189,54 +199,8 @@ class ClusterState:
 
     def _place(self, obj: Readable) -> tuple[dict[Any, Any], Hashable]:
         """Return the index for an object, and its key in that index."""
-        name = (obj.metadata.namespace or "", obj.metadata.name or "")
-        match obj:
-            case Pod():
-                return self.pods, name
-            case PodGroup():
-                return self.groups, key_of(obj)
-            case CompositeGroup():
-                return self.composites, key_of(obj)
-            case Workload():
-                return self.workloads, GroupKey(
-                    obj.ref.group == NATIVE_GROUP, obj.ref.namespace, obj.ref.name
-                )
-            case Node():
-                return self.nodes, name[1]
-            case Namespace():
-                return self.namespaces, name[1]
-            case PriorityClass():
-                return self.classes, name[1]
-            case PodDisruptionBudget():
-                return self.budgets, name
-            case PersistentVolumeClaim():
-                return self.claims, name
-            case PersistentVolume():
-                return self.volumes, name[1]
-            case StorageClass():
-                return self.storage_classes, name[1]
-            case CSINode():
-                return self.csi_nodes, name[1]
-            case CSIDriver():
-                return self.csi_drivers, name[1]
-            case CSIStorageCapacity():
-                return self.storage_capacities, name
-            case VolumeAttachment():
-                return self.attachments, name[1]
-            case ResourceClaim():
-                return self.resource_claims, name
-            case ResourceClaimTemplate():
-                return self.claim_templates, name
-            case DeviceClass():
-                return self.device_classes, name[1]
-            case ResourceSlice():
-                return self.resource_slices, name[1]
-            case KueueWorkload():
-                return self.kueue_workloads, name
-            case ForeignGroup():
-                return self.foreign_groups, obj.group_key
-            case PodOwner():
-                return self.owners, obj.ref
+        index, key = _index_of(type(obj))
+        return getattr(self, index), key(obj)
 
     def _tell(self, before: Readable | None, after: Readable | None) -> None:
         obj = after if after is not None else before

@@ -4,7 +4,7 @@ import asyncio
 import io
 import json
 import time
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -41,14 +41,14 @@ class Watched(ClusterState):
     broken = False
 
     @property
-    def classes(self) -> dict[str, PriorityClass]:
+    def classes(self) -> Mapping[str, PriorityClass]:
         self.looks += 1
         if self.broken:
             raise LookupError("no such thing")
         return self._classes
 
     @classes.setter
-    def classes(self, classes: dict[str, PriorityClass]) -> None:
+    def classes(self, classes: Mapping[str, PriorityClass]) -> None:
         self._classes = classes
 
 
