@@ -8,8 +8,8 @@ because a registration that matches too much must not stop a cluster.
 """
 
 import base64
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from types import GenericAlias
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -41,9 +41,6 @@ DETAILS_BYTES = MAX_DETAILS * 256
 
 _JUDGED = frozenset(("Pod", "PodGroup", "CompositePodGroup", "Workload"))
 
-M = TypeVar("M")
-S = TypeVar("S")
-
 
 class LargeError(ReviewError):
     """A review of an object that is too expensive to decode."""
@@ -70,113 +67,71 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
     request: Request | None
 
 
-def _texts(name: str, keys: Iterable[str], bases: tuple[type, ...] = ()) -> type[msgspec.Struct]:
+def _struct(name: str, /, *bases: type, **kinds: type | list[type]) -> type[msgspec.Struct]:
+    """Return a Struct with these fields, which may be null or absent; `[kind]` is a list of a kind."""
+    fields: list[tuple[str, Any, Any]] = []
+    for field, kind in kinds.items():
+        present = GenericAlias(list, tuple(kind)) if isinstance(kind, list) else kind
+        fields.append((field, present | UnsetType | None, UNSET))
+    return msgspec.defstruct(name, fields, bases=bases, gc=False)
+
+
+def _texts(name: str, *keys: str) -> type[msgspec.Struct]:
     """Return a Struct with a field for each of these labels or annotations."""
     fields = [
         (f"text{number}", str | UnsetType | None, msgspec.field(default=UNSET, name=key))
         for number, key in enumerate(keys)
     ]
-    return msgspec.defstruct(name, fields, bases=bases, gc=False)
+    return msgspec.defstruct(name, fields, gc=False)
 
 
-class _Labels(msgspec.Struct, gc=False):
-    group: str | UnsetType | None = msgspec.field(default=UNSET, name=GROUP_LABEL)
-    gang: str | UnsetType | None = msgspec.field(default=UNSET, name=AUTO_LABEL)
+def _reviewed(metadata: type[msgspec.Struct], spec: type[msgspec.Struct]) -> jsontext.Decoder[Any]:
+    """Return a decoder of an object with the fields of its metadata and spec that rules read."""
+    fields = [("apiVersion", str), ("kind", str), ("metadata", metadata), ("spec", spec)]
+    return jsontext.Decoder(msgspec.defstruct("_Reviewed", fields, gc=False))
 
 
-if TYPE_CHECKING:
-
-    class _Annotations(msgspec.Struct, gc=False):
-        kept: str | UnsetType | None = UNSET
-else:
-    _Annotations = _texts("_Annotations", (KEPT, *SAVING))
-
-
-class _RequestMetadata(msgspec.Struct, gc=False):
-    name: str | UnsetType | None = UNSET
-    generateName: str | UnsetType | None = UNSET
-    namespace: str | UnsetType | None = UNSET
-    deletionTimestamp: str | UnsetType | None = UNSET
-    labels: _Labels | UnsetType | None = UNSET
-    annotations: _Annotations | UnsetType | None = UNSET
-
-
-class _GroupingMetadata(_RequestMetadata, gc=False):
-    """The metadata of a group or Workload. For pods, the API server checks the finalizers itself."""
-
-    finalizers: list[str] | UnsetType | None = UNSET
-
-
-class _ReviewedSchedulingGroup(msgspec.Struct, gc=False):
-    podGroupName: str | UnsetType | None = UNSET
-
-
-class _ReviewedPodSpec(msgspec.Struct, gc=False):
-    priorityClassName: str | UnsetType | None = UNSET
-    priority: int | UnsetType | None = UNSET
-    preemptionPolicy: str | UnsetType | None = UNSET
-    schedulingGroup: _ReviewedSchedulingGroup | UnsetType | None = UNSET
-    terminationGracePeriodSeconds: int | UnsetType | None = UNSET
-
-
-class _Reviewed(msgspec.Struct, Generic[M, S], gc=False):
-    """An object with the fields of its metadata and spec that rules read."""
-
-    apiVersion: str
-    kind: str
-    metadata: M
-    spec: S
-
-
-class _ReviewedToleration(msgspec.Struct, gc=False):
-    key: str | UnsetType | None = UNSET
-    operator: str | UnsetType | None = UNSET
-    effect: str | UnsetType | None = UNSET
-
-
-class _MutatedSpec(_ReviewedPodSpec, gc=False):
-    """The fields for mutation of a pod: those of validation, its scheduler and its tolerations."""
-
-    schedulerName: str | UnsetType | None = UNSET
-    tolerations: list[_ReviewedToleration] | UnsetType | None = UNSET
-
-
-class _ReviewedOwner(msgspec.Struct, gc=False):
-    apiVersion: str | UnsetType | None = UNSET
-    kind: str | UnsetType | None = UNSET
-    name: str | UnsetType | None = UNSET
-    controller: bool | UnsetType | None = UNSET
-
-
-if TYPE_CHECKING:
-    _AskingLabels = _Labels
-else:
-    # The further labels that decide the gang of a pod.
-    _AskingLabels = _texts("_AskingLabels", (TREE_LABEL, *FORM_LABELS), bases=(_Labels,))
-
-
-class _AskingMetadata(msgspec.Struct, gc=False):
-    """The metadata of a pod that asks for a gang: its owner too. Of its spec, the class is not read."""
-
-    name: str | UnsetType | None = UNSET
-    generateName: str | UnsetType | None = UNSET
-    namespace: str | UnsetType | None = UNSET
-    labels: _AskingLabels | UnsetType | None = UNSET
-    ownerReferences: list[_ReviewedOwner] | UnsetType | None = UNSET
-
-
-class _AskingSpec(msgspec.Struct, gc=False):
-    schedulerName: str | UnsetType | None = UNSET
-    schedulingGroup: _ReviewedSchedulingGroup | UnsetType | None = UNSET
-
-
-class _Grouping(msgspec.Struct, gc=False):
-    """A PodGroup or Workload; no rule of a webhook reads the status."""
-
-    apiVersion: str
-    kind: str
-    metadata: _GroupingMetadata
-    spec: Any | UnsetType = UNSET
+_Metadata = _struct(
+    "_Metadata",
+    **dict.fromkeys(("name", "generateName", "namespace", "deletionTimestamp"), str),
+    labels=_texts("_Labels", GROUP_LABEL, AUTO_LABEL),
+    annotations=_texts("_Annotations", KEPT, *SAVING),
+)
+_SchedulingGroup = _struct("_SchedulingGroup", podGroupName=str)
+_PodSpec = _struct(
+    "_PodSpec",
+    priorityClassName=str,
+    priority=int,
+    preemptionPolicy=str,
+    schedulingGroup=_SchedulingGroup,
+    terminationGracePeriodSeconds=int,
+)
+# The spec for mutation of a pod: that of validation, its scheduler and its tolerations.
+_MutatedSpec = _struct(
+    "_MutatedSpec",
+    _PodSpec,
+    schedulerName=str,
+    tolerations=[_struct("_Toleration", key=str, operator=str, effect=str)],
+)
+# A pod that asks for a gang: its owner too, and the further labels that decide. Its class is not read.
+_AskingMetadata = _struct(
+    "_AskingMetadata",
+    **dict.fromkeys(("name", "generateName", "namespace"), str),
+    labels=_texts("_AskingLabels", GROUP_LABEL, AUTO_LABEL, TREE_LABEL, *FORM_LABELS),
+    ownerReferences=[_struct("_Owner", apiVersion=str, kind=str, name=str, controller=bool)],
+)
+_AskingSpec = _struct("_AskingSpec", schedulerName=str, schedulingGroup=_SchedulingGroup)
+# A PodGroup or Workload; no rule of a webhook reads the status. The API server checks the finalizers of pods.
+_Grouping = msgspec.defstruct(
+    "_Grouping",
+    [
+        ("apiVersion", str),
+        ("kind", str),
+        ("metadata", _struct("_GroupingMetadata", _Metadata, finalizers=[str])),
+        ("spec", Any, UNSET),
+    ],
+    gc=False,
+)
 
 
 class _RawMetadata(msgspec.Struct, gc=False):
@@ -203,11 +158,11 @@ class _RawPod(msgspec.Struct, gc=False):
 
 
 _grouping = jsontext.Decoder(_Grouping)
-_asking = jsontext.Decoder(_Reviewed[_AskingMetadata, _AskingSpec])
+_asking = _reviewed(_AskingMetadata, _AskingSpec)
 # The decoder of a pod depends on the phase.
 _pods: dict[AdmissionPhase, jsontext.Decoder[Any]] = {
-    AdmissionPhase.MUTATE: jsontext.Decoder(_Reviewed[_RequestMetadata, _MutatedSpec]),
-    AdmissionPhase.VALIDATE: jsontext.Decoder(_Reviewed[_RequestMetadata, _ReviewedPodSpec]),
+    AdmissionPhase.MUTATE: _reviewed(_Metadata, _MutatedSpec),
+    AdmissionPhase.VALIDATE: _reviewed(_Metadata, _PodSpec),
     AdmissionPhase.GANG: _asking,
     AdmissionPhase.SCHEDULED_GANG: _asking,
 }
