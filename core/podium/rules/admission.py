@@ -6,7 +6,7 @@ is the server's, so the first stage that refuses is the one that a client would 
 """
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -27,11 +27,11 @@ from podium.rules import (
     storage,
     workload,
 )
-from podium.rules.context import Operation, Profile, Request, RuleContext
+from podium.rules.context import KindRules, Operation, Profile, Request, RuleContext
 from podium.rules.decoding import WrongTypeError, decode, time_error
-from podium.rules.fields import FieldError, RefusedRequest, RuleRemedy, refusal
+from podium.rules.fields import RefusedRequest, RuleRemedy, refusal
 from podium.rules.rule import Rule
-from podium.rules.schema import Document, StructSchema
+from podium.rules.schema import Document
 
 __all__ = ["Operation", "Profile", "Request", "Verdict", "has_rules", "review"]
 
@@ -71,38 +71,12 @@ GENERATED_SUFFIX = "xxxxx"
 _GENERATED_BASE = 58
 
 
-class KindRules(Protocol):
-    """The interface of a module for one kind: a function for each stage."""
-
-    PLURAL: str
-    NAMESPACED: bool
-    HAS_STATUS: bool
-
-    def shape(self, context: RuleContext, /) -> StructSchema:
-        """Return the table of the context's version."""
-
-    def default(self, context: RuleContext, document: Document, /) -> None:
-        """Set the defaults of decoding."""
-
-    def mutate(self, context: RuleContext, new: Document, old: Document | None, /) -> None:
-        """Apply the changes of mutating plugins."""
-
-    def prepare(self, context: RuleContext, new: Document, old: Document | None, /) -> None:
-        """Apply the changes of the strategy before validation."""
-
-    def check(self, context: RuleContext, new: Document, old: Document | None, /) -> list[FieldError]:
-        """Return the errors of everything except the metadata."""
-
-    def judge(self, context: RuleContext, new: Document, old: Document | None, /) -> None:
-        """Apply the checks of validating plugins. Raises Refused."""
-
-
 KINDS: dict[str, KindRules] = {
-    "Pod": pod,
-    "PriorityClass": priorityclass,
-    "PodGroup": podgroup,
-    "CompositePodGroup": compositegroup,
-    "Workload": workload,
+    "Pod": pod.KIND,
+    "PriorityClass": priorityclass.KIND,
+    "PodGroup": podgroup.KIND,
+    "CompositePodGroup": compositegroup.KIND,
+    "Workload": workload.KIND,
 }
 
 
@@ -149,7 +123,7 @@ def review(request: Request, view: ClusterReader, profile: Profile) -> Verdict:
     """
     assert has_rules(request.object), "not a kind that admission has rules for"
     rules = KINDS[request.object["kind"]]
-    context = RuleContext(request, view, profile, reference(request.object, rules), rules.PLURAL)
+    context = RuleContext(request, view, profile, reference(request.object, rules), rules.plural)
     try:
         admitted = _admit(context, rules)
     except RefusedRequest as error:
@@ -195,7 +169,7 @@ def reference(document: Mapping[str, Any], rules: KindRules) -> ObjectRef:
     given = document.get("metadata")
     meta: Mapping[str, Any] = given if isinstance(given, dict) else {}
     name = meta.get("name") or meta.get("generateName") or ""
-    namespace = (meta.get("namespace") or "default") if rules.NAMESPACED else ""
+    namespace = (meta.get("namespace") or "default") if rules.namespaced else ""
     return ObjectRef(document["apiVersion"], document["kind"], str(namespace), str(name))
 
 
@@ -252,7 +226,7 @@ def _check_served(context: RuleContext, rules: KindRules) -> None:
         raise context.refuse(404, "NotFound", message, _CLASS_NOT_SERVED, field="apiVersion", message=message)
     else:
         served = True
-    if not served or (context.request.subresource and not (context.status and rules.HAS_STATUS)):
+    if not served or (context.request.subresource and not (context.status and rules.has_status)):
         resource = f"{ref.apiVersion} {context.plural}"
         path = f"{resource}/{context.request.subresource}" if context.request.subresource else resource
         message = f"{path} is not served by Kubernetes {kubernetes} in this configuration"
@@ -291,7 +265,7 @@ def canonical(context: RuleContext, rules: KindRules, raw: dict[str, Any], unkno
             400, "BadRequest", text, WRONG_TYPE, field=error.path, message=str(error)
         ) from None
     rules.default(context, document)
-    if rules.NAMESPACED:
+    if rules.namespaced:
         document["metadata"].setdefault("namespace", "default")
     else:
         document["metadata"].pop("namespace", None)
@@ -308,10 +282,10 @@ def stored(context: RuleContext, rules: KindRules) -> Document:
 def _validate(context: RuleContext, rules: KindRules, new: Document, old: Document | None) -> None:
     meta = new["metadata"]
     if old is None:
-        errors = metadata.check_create(meta, context.name, namespaced=rules.NAMESPACED, minor=context.minor)
+        errors = metadata.check_create(meta, context.name, namespaced=rules.namespaced, minor=context.minor)
     else:
         errors = metadata.check_update(
-            meta, old["metadata"], namespaced=rules.NAMESPACED, minor=context.minor
+            meta, old["metadata"], namespaced=rules.namespaced, minor=context.minor
         )
     if context.native and context.minor.declared_fields:
         errors = metadata.declare(errors)

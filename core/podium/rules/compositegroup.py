@@ -9,7 +9,7 @@ from podium.minors.minor import GroupApi
 from podium.rules import metadata
 from podium.rules.checks import immutable, required_pointer
 from podium.rules.conditions import check_conditions, condition_list
-from podium.rules.context import RuleContext
+from podium.rules.context import KindRules, RuleContext
 from podium.rules.fields import FieldError, RuleRemedy, refusal
 from podium.rules.grouppriority import set_priority
 from podium.rules.groupspec import (
@@ -25,9 +25,6 @@ from podium.rules.groupspec import (
 )
 from podium.rules.schema import Document, StructSchema, optional, validate
 
-PLURAL = "compositepodgroups"
-NAMESPACED = True
-HAS_STATUS = True
 # A finalizer that kube-apiserver sets from 1.38 on: the group stays while it has children.
 PROTECTION_FINALIZER = "scheduling.k8s.io/compositepodgroup-protection"
 
@@ -60,11 +57,6 @@ STATUSES = {api: StructSchema("CompositePodGroupStatus", (condition_list(api),))
 SHAPES = {api: kind_shape("CompositePodGroup", api.version, SPECS[api], STATUSES[api]) for api in NEWER_APIS}
 
 
-def shape(context: RuleContext) -> StructSchema:
-    """Return the table of the context's version."""
-    return SHAPES[context.api]
-
-
 def default(context: RuleContext, document: Document) -> None:
     """Set the defaults of decoding."""
     set_defaults(context, SPECS[context.api], document["spec"])
@@ -94,5 +86,4 @@ def check(context: RuleContext, new: Document, old: Document | None) -> list[Fie
     return errors + validate(SPECS[context.api], "spec", new["spec"], spec, context.write)
 
 
-def judge(_case: RuleContext, _new: Document, _old: Document | None) -> None:
-    """Do nothing: no plugin refuses a composite group."""
+KIND = KindRules("compositepodgroups", SHAPES, check, prepare, default, mutate)

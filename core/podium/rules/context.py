@@ -1,9 +1,9 @@
 """A request during evaluation: the request, the view of the cluster, and the findings so far."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -17,7 +17,7 @@ from podium.minors.minor import CLAIMS, COMPOSITE, GROUP_POLICY, TOPOLOGY, Group
 from podium.rules.fields import FieldError, RefusedRequest, RuleRemedy
 from podium.rules.policy import Policy
 from podium.rules.rule import Rule
-from podium.rules.schema import Document, WriteContext
+from podium.rules.schema import Document, StructSchema, WriteContext
 
 # The gates that change a verdict, beside those of the API itself.
 GATES = (TOPOLOGY, CLAIMS, GROUP_POLICY, COMPOSITE)
@@ -183,3 +183,34 @@ class RuleContext:
         return RefusedRequest(
             422, "Invalid", f"{self.kind} {go_quote(self.name)} is invalid: {listed}", findings
         )
+
+
+# A stage of the evaluation: its request, the new object, and the stored one, None for none.
+Stage = Callable[[RuleContext, Document, Document | None], None]
+
+
+def _nothing(*_: object) -> None:
+    """Do nothing: the kind has no such stage."""
+
+
+class KindRules(NamedTuple):
+    """The rules of one kind: a table of fields for each row of its versions, or one for all, and the stages.
+
+    `check` returns the errors of everything except the metadata, and `prepare` applies the strategy before
+    it. `default` sets the defaults of decoding. `mutate` applies mutating plugins. `judge` applies validating
+    ones, and raises Refused.
+    """
+
+    plural: str
+    shapes: StructSchema | Mapping[GroupApi, StructSchema]
+    check: Callable[[RuleContext, Document, Document | None], list[FieldError]]
+    prepare: Stage
+    default: Callable[[RuleContext, Document], None] = _nothing
+    mutate: Stage = _nothing
+    judge: Stage = _nothing
+    namespaced: bool = True
+    has_status: bool = True
+
+    def shape(self, context: RuleContext) -> StructSchema:
+        """Return the table of the context's version."""
+        return self.shapes if isinstance(self.shapes, StructSchema) else self.shapes[context.api]

@@ -8,7 +8,7 @@ from typing import Any
 
 from podium.api import priority
 from podium.rules import fields, metadata, names
-from podium.rules.context import RuleContext
+from podium.rules.context import KindRules, RuleContext
 from podium.rules.decoding import anything, integer, pointer, struct, text
 from podium.rules.fields import FieldError, refusal
 from podium.rules.schema import Document, StructSchema
@@ -64,9 +64,6 @@ RULES = (
     CLASS_NAME.rule,
 )
 
-PLURAL = "pods"
-NAMESPACED = True
-HAS_STATUS = True
 _GROUP = StructSchema("PodSchedulingGroup", (text("podGroupName", pointer=True),))
 _SPEC = StructSchema(
     "PodSpec",
@@ -99,15 +96,6 @@ _CHANGEABLE_WHILE_GATED = (
     "`spec.nodeSelector` (only additions, and only while the pod has scheduling gates),"
     "`spec.affinity.nodeAffinity` (only while the pod has scheduling gates)"
 )
-
-
-def shape(_context: RuleContext) -> StructSchema:
-    """Return the table of the one version."""
-    return SHAPE
-
-
-def default(_context: RuleContext, _document: Document) -> None:
-    """Do nothing: decoding sets no defaults that our rules know."""
 
 
 def mutate(context: RuleContext, new: Document, old: Document | None) -> None:
@@ -209,3 +197,6 @@ def _fixed(context: RuleContext, spec: Document, old: Document) -> list[FieldErr
 
 def _shown(value: Any) -> str:
     return "unset" if value is None else fields.go_json(value)
+
+
+KIND = KindRules("pods", SHAPE, check, prepare, mutate=mutate, judge=judge)

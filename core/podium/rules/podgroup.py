@@ -8,26 +8,13 @@ from kubecel.goquote import go_quote
 from podium.api.membership import GroupKey
 from podium.api.minors import GROUP_APIS
 from podium.minors.minor import CLAIMS, COMPOSITE, GroupApi
-from podium.rules import fields, metadata, names
+from podium.rules import fields, groupspec, metadata, names
 from podium.rules.checks import dependent, gated, immutable, max_items, spelled, union, unique
 from podium.rules.conditions import check_conditions, condition_list
-from podium.rules.context import RuleContext
+from podium.rules.context import KindRules, RuleContext
 from podium.rules.decoding import objects, pointer, text
 from podium.rules.fields import FieldError, refusal
 from podium.rules.grouppriority import set_priority
-from podium.rules.groupspec import (
-    GATE_OFF,
-    MAX_CLAIMS,
-    TEMPLATE_REF,
-    group_fields,
-    kind_shape,
-    parent,
-    prepare_group,
-    set_defaults,
-    template_names,
-    whole_without_gang,
-    workload_reference,
-)
 from podium.rules.schema import Document, Field, StructSchema, optional, validate
 
 FIXED = refusal(
@@ -51,18 +38,8 @@ CLAIM_STATUS = refusal(
     source="Kubernetes API server: G28",
     fix="Name a claim of spec.resourceClaims.",
 )
-RULES = tuple(
-    cause.rule
-    for cause in (
-        FIXED,
-        WORKLOAD_MISSING,
-        CLAIM_STATUS,
-    )
-)
+RULES = (FIXED.rule, WORKLOAD_MISSING.rule, CLAIM_STATUS.rule)
 
-PLURAL = "podgroups"
-NAMESPACED = True
-HAS_STATUS = True
 # A finalizer that kube-apiserver sets on native groups: they stay while pods need them.
 PROTECTION_FINALIZER = "scheduling.k8s.io/podgroup-protection"
 
@@ -74,31 +51,33 @@ REFERENCE = {api.version: "podGroupTemplateRef" if api.older else "workloadRef" 
 def _reference(api: GroupApi) -> tuple[Field, ...]:
     stops, version = (immutable(FIXED), optional), api.version
     if not api.older:
-        of_parent = (gated(COMPOSITE, GATE_OFF), optional, immutable(FIXED))
-        return parent(of_parent, gate=COMPOSITE), workload_reference(version, stops)
+        of_parent = (gated(COMPOSITE, groupspec.GATE_OFF), optional, immutable(FIXED))
+        return groupspec.parent(of_parent, gate=COMPOSITE), groupspec.workload_reference(version, stops)
     inner = pointer(
         "workload",
-        StructSchema("WorkloadPodGroupTemplateReference", template_names("podGroupTemplateName")),
+        StructSchema("WorkloadPodGroupTemplateReference", groupspec.template_names("podGroupTemplateName")),
         f"{version}.WorkloadPodGroupTemplateReference",
         always=True,
         stops=(optional,),
         description="Template of a Workload.",
     )
-    shape = StructSchema("PodGroupTemplateReference", (inner,), checks=(union(TEMPLATE_REF, "workload"),))
+    shape = StructSchema(
+        "PodGroupTemplateReference", (inner,), checks=(union(groupspec.TEMPLATE_REF, "workload"),)
+    )
     go = f"{version}.PodGroupTemplateReference"
     about = "Origin of the group."
     return (pointer(REFERENCE[version], shape, go, always=True, stops=stops, description=about),)
 
 
 # Code checks it for new groups; the declarative rule of 1.38 checks updates too.
-_WITH_REFERENCE = dependent(TEMPLATE_REF, "parentCompositePodGroupName", "workloadRef")
+_WITH_REFERENCE = dependent(groupspec.TEMPLATE_REF, "parentCompositePodGroupName", "workloadRef")
 
 
 def _spec(api: GroupApi) -> StructSchema:
     but = "" if api.older else ", but for a gang's minCount"
     return StructSchema(
         "PodGroupSpec",
-        (*_reference(api), *group_fields(api, FIXED)),
+        (*_reference(api), *groupspec.group_fields(api, FIXED)),
         checks=(_WITH_REFERENCE,) if api.beta_rules else (),
         description=f"The desired state of the group; fixed once created{but}.",
     )
@@ -126,7 +105,7 @@ def _status(api: GroupApi) -> StructSchema:
                 claim,
                 f"{api.version}.PodGroupResourceClaimStatus",
                 key="name",
-                stops=(max_items(CLAIM_STATUS, MAX_CLAIMS), optional),
+                stops=(max_items(CLAIM_STATUS, groupspec.MAX_CLAIMS), optional),
                 checks=(unique(CLAIM_STATUS, "name"),),
             ),
         ),
@@ -135,17 +114,12 @@ def _status(api: GroupApi) -> StructSchema:
 
 SPECS = {api: _spec(api) for api in GROUP_APIS}
 STATUSES = {api: _status(api) for api in GROUP_APIS}
-SHAPES = {api: kind_shape("PodGroup", api.version, SPECS[api], STATUSES[api]) for api in GROUP_APIS}
-
-
-def shape(context: RuleContext) -> StructSchema:
-    """Return the table of the context's version."""
-    return SHAPES[context.api]
+SHAPES = {api: groupspec.kind_shape("PodGroup", api.version, SPECS[api], STATUSES[api]) for api in GROUP_APIS}
 
 
 def default(context: RuleContext, document: Document) -> None:
     """Set the defaults of decoding."""
-    set_defaults(context, SPECS[context.api], document["spec"])
+    groupspec.set_defaults(context, SPECS[context.api], document["spec"])
 
 
 def mutate(context: RuleContext, new: Document, old: Document | None) -> None:
@@ -159,7 +133,7 @@ def mutate(context: RuleContext, new: Document, old: Document | None) -> None:
 
 def prepare(context: RuleContext, new: Document, old: Document | None) -> None:
     """Apply the strategy of a group; the status of claims is kept only while the group has claims."""
-    prepare_group(context, SPECS[context.api], new, old)
+    groupspec.prepare_group(context, SPECS[context.api], new, old)
     keeps_claims = CLAIMS in context.write.gates or old is None or old["spec"].get("resourceClaims")
     if context.status and not keeps_claims:
         new["status"].pop("resourceClaimStatuses", None)
@@ -178,7 +152,7 @@ def check(context: RuleContext, new: Document, old: Document | None) -> list[Fie
     spec, stored_spec = new["spec"], None if old is None else old["spec"]
     errors = []
     if old is None:
-        errors += whole_without_gang(context.api, spec, "spec")
+        errors += groupspec.whole_without_gang(context.api, spec, "spec")
         if not context.api.beta_rules:
             errors += _WITH_REFERENCE.run("spec", spec, None, context.write) or ()
     return errors + validate(SPECS[context.api], "spec", spec, stored_spec, context.write)
@@ -216,3 +190,6 @@ def _check_template_exists(context: RuleContext, new: Document) -> None:
         message = f"PodGroup rejected: PodGroupTemplate {go_quote(template)} not found in Workload {quoted}"
     if message:
         raise context.forbid(WORKLOAD_MISSING, "spec.podGroupTemplateRef", message)
+
+
+KIND = KindRules("podgroups", SHAPES, check, prepare, default, mutate, judge)

@@ -14,28 +14,10 @@ from podium.api.membership import GroupKey
 from podium.api.priority import resolve
 from podium.api.reads import READS
 from podium.groups import divergence
-from podium.rules import fields, gang, podgroup
+from podium.rules import fields, gang, podgroup, podiumrules
 from podium.rules.context import Operation, RuleContext
 from podium.rules.fields import FieldError
 from podium.rules.podiumrule import AdmissionPhase, WriteTarget, breach, level
-from podium.rules.podiumrules import (
-    BASIC_MODE,
-    CHILD_MODE,
-    CLASS_ALLOWED,
-    CLASS_PREFIXES,
-    CLASS_TOLERATION,
-    CLASS_WITHOUT_VALUE,
-    LABEL_FIXED,
-    MEMBER_PRIORITY,
-    NAME_LENGTH,
-    NAME_LIMIT,
-    SAVE_DECLARATION,
-    TEMPLATE_CLASS,
-    TEMPLATE_PRIORITY,
-    TEMPLATE_SYSTEM_CLASS,
-    TWO_GROUPS,
-    UNLIKE_TEMPLATE,
-)
 from podium.rules.policy import RuleLevel
 from podium.rules.schema import Document
 from podium.rules.tolerations import contradicting, unreadable
@@ -50,14 +32,14 @@ def mutate(context: RuleContext, new: Document, old: Document | None) -> None:
     if context.ref.kind == "PodGroup" and not context.native:
         _inherit_from_template(context, new)
     elif context.ref.kind == "Pod":
-        if level(context, MEMBER_PRIORITY) is RuleLevel.INHERIT:
+        if level(context, podiumrules.MEMBER_PRIORITY) is RuleLevel.INHERIT:
             _inherit_from_group(context, new)
         tolerate(context, new)
 
 
 def _inherit_from_template(context: RuleContext, new: Document) -> None:
     # An auto group in a tree names a Workload that no one creates.
-    if level(context, UNLIKE_TEMPLATE) is RuleLevel.OFF or gang.asks(new):
+    if level(context, podiumrules.UNLIKE_TEMPLATE) is RuleLevel.OFF or gang.asks(new):
         return
     sent = context.request.object.get("spec") or {}
     spec = new["spec"]
@@ -130,12 +112,12 @@ def check(context: RuleContext, new: Document) -> list[FieldError]:
     """Return errors in the name of a Podium resource."""
     # Pods do not name a composite group.
     unlimited = context.native or context.update or context.ref.kind == "CompositePodGroup"
-    if unlimited or len(new["metadata"].get("name", "")) <= NAME_LIMIT:
+    if unlimited or len(new["metadata"].get("name", "")) <= podiumrules.NAME_LIMIT:
         return []
-    error = fields.too_long(NAME_LENGTH.cause, "metadata.name", NAME_LIMIT)
-    if level(context, NAME_LENGTH) is RuleLevel.DENY:
+    error = fields.too_long(podiumrules.NAME_LENGTH.cause, "metadata.name", podiumrules.NAME_LIMIT)
+    if level(context, podiumrules.NAME_LENGTH) is RuleLevel.DENY:
         return [error]
-    breach(context, NAME_LENGTH, error.field, error.body)
+    breach(context, podiumrules.NAME_LENGTH, error.field, error.body)
     return []
 
 
@@ -162,11 +144,11 @@ def judge(context: RuleContext, new: Document, old: Document | None) -> None:
 
 def _judge_priority_class(context: RuleContext, new: Document) -> None:
     if "value" not in context.request.object:
-        breach(context, CLASS_WITHOUT_VALUE, "value", "is missing and counts as 0")
+        breach(context, podiumrules.CLASS_WITHOUT_VALUE, "value", "is missing and counts as 0")
     priority_class = msgspec.convert(new, PriorityClass)
     for rule, findings in (
-        (CLASS_TOLERATION, unreadable(priority_class)),
-        (CLASS_PREFIXES, contradicting(priority_class)),
+        (podiumrules.CLASS_TOLERATION, unreadable(priority_class)),
+        (podiumrules.CLASS_PREFIXES, contradicting(priority_class)),
     ):
         for finding in findings:
             breach(context, rule, finding.field, finding.message)
@@ -178,7 +160,7 @@ def _judge_pod(context: RuleContext, new: Document) -> None:
     named = spec.get("schedulingGroup", {}).get("podGroupName")
     if label and named and label != named:
         message = f"names PodGroup {go_quote(named)} but the label {GROUP_LABEL} names {go_quote(label)}"
-        breach(context, TWO_GROUPS, "spec.schedulingGroup", message)
+        breach(context, podiumrules.TWO_GROUPS, "spec.schedulingGroup", message)
     _judge_class(context, spec.get("priorityClassName", ""), pods=True)
     key = gang.group_key(context, new)
     group = context.view.groups.get(key) if key is not None else None
@@ -193,7 +175,7 @@ def _judge_pod(context: RuleContext, new: Document) -> None:
         message = (
             f"priority {ours} differs from that of PodGroup {go_quote(group.ref.name)}, which is {theirs}"
         )
-        breach(context, MEMBER_PRIORITY, "spec.priority", message)
+        breach(context, podiumrules.MEMBER_PRIORITY, "spec.priority", message)
 
 
 def _judge_saving(context: RuleContext, new: Document, old: Document | None) -> None:
@@ -203,7 +185,7 @@ def _judge_saving(context: RuleContext, new: Document, old: Document | None) -> 
         return
     grace = new["spec"].get("terminationGracePeriodSeconds") if kind == "Pod" else saving.NOT_SAVED
     for key, message in saving.problems(_declared(new), grace):
-        breach(context, SAVE_DECLARATION, f"metadata.annotations[{key}]", message)
+        breach(context, podiumrules.SAVE_DECLARATION, f"metadata.annotations[{key}]", message)
 
 
 def _declared(document: Document) -> dict[str, str]:
@@ -222,7 +204,7 @@ def _judge_label(context: RuleContext, new: Document, old: Document) -> None:
         change = f"{'added as' if stored is None else 'changed to'} {go_quote(label)}"
     was = "it has none" if stored is None else f"it is {go_quote(stored)}"
     message = f"the label {GROUP_LABEL} may not be {change} once the pod exists, {was}"
-    breach(context, LABEL_FIXED, f"metadata.labels[{GROUP_LABEL}]", message)
+    breach(context, podiumrules.LABEL_FIXED, f"metadata.labels[{GROUP_LABEL}]", message)
 
 
 def _judge_group(context: RuleContext, new: Document) -> None:
@@ -234,36 +216,41 @@ def _judge_group(context: RuleContext, new: Document) -> None:
         return
     for field, have, want in differences(group, template):
         message = f"is {'unset' if have is None else have}, template {go_quote(template.name)} has {want}"
-        breach(context, UNLIKE_TEMPLATE, f"spec.{field}", message)
+        breach(context, podiumrules.UNLIKE_TEMPLATE, f"spec.{field}", message)
 
 
 def _judge_workload(context: RuleContext, new: Document) -> None:
     workload: Workload = _read(new)
     for path, template in unlike_parents(workload):
         message = f"is not `all`, but that of the composite template {go_quote(template.name)} above it is"
-        breach(context, CHILD_MODE, f"{path}.disruptionMode", message)
+        breach(context, podiumrules.CHILD_MODE, f"{path}.disruptionMode", message)
     for path, template in workload.templates.items():
         if not template.composite:
             _judge_mode(context, path, template.min_count, template.disruption_mode)
         name = template.priority_class_name
         value = unresolved(context.view.classes, name, template.priority)
         if value is not None:
-            breach(context, TEMPLATE_PRIORITY, f"{path}.priority", unresolved_message(template, value))
+            breach(
+                context,
+                podiumrules.TEMPLATE_PRIORITY,
+                f"{path}.priority",
+                unresolved_message(template, value),
+            )
         if not name:
             continue
         field = f"{path}.priorityClassName"
         resolved = context.seek_class(name)
         if resolved is None:
-            breach(context, TEMPLATE_CLASS, field, f"no PriorityClass with name {name} was found")
+            breach(context, podiumrules.TEMPLATE_CLASS, field, f"no PriorityClass with name {name} was found")
         elif context.api.maximum is not None and resolved.value > context.api.maximum:
             message = f"class {name} has {resolved.value}, more than a PodGroup may have"
-            breach(context, TEMPLATE_SYSTEM_CLASS, field, message)
+            breach(context, podiumrules.TEMPLATE_SYSTEM_CLASS, field, message)
 
 
 def _judge_mode(context: RuleContext, path: str, min_count: int | None, mode: DisruptionMode | None) -> None:
     if min_count is None and mode is DisruptionMode.POD_GROUP:
         message = "a basic group cannot be disrupted as a whole"
-        breach(context, BASIC_MODE, f"{path}.disruptionMode", message)
+        breach(context, podiumrules.BASIC_MODE, f"{path}.disruptionMode", message)
 
 
 def _judge_class(context: RuleContext, name: str, *, pods: bool) -> None:
@@ -273,7 +260,7 @@ def _judge_class(context: RuleContext, name: str, *, pods: bool) -> None:
     plural = "pods" if pods else "PodGroups"
     listed = ", ".join(patterns) or "none"
     message = f"{plural} in namespace {context.ref.namespace} may not use class {name} (allowed: {listed})"
-    breach(context, CLASS_ALLOWED, "spec.priorityClassName", message)
+    breach(context, podiumrules.CLASS_ALLOWED, "spec.priorityClassName", message)
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:

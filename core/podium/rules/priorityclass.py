@@ -6,7 +6,7 @@ free, so objects that an older server stored stay updatable.
 
 from podium.api import priority
 from podium.rules import fields, metadata
-from podium.rules.context import RuleContext
+from podium.rules.context import KindRules, RuleContext
 from podium.rules.decoding import boolean, integer, text
 from podium.rules.fields import FieldError, refusal
 from podium.rules.schema import Document, StructSchema
@@ -55,9 +55,6 @@ FIXED = refusal(
 )
 RULES = (RESERVED.rule, SYSTEM.rule, VALUE.rule, POLICY.rule, SECOND_DEFAULT.rule, FIXED.rule)
 
-PLURAL = "priorityclasses"
-NAMESPACED = False
-HAS_STATUS = False
 SHAPE = StructSchema(
     "PriorityClass",
     (
@@ -70,18 +67,9 @@ SHAPE = StructSchema(
 )
 
 
-def shape(_context: RuleContext) -> StructSchema:
-    """Return the table of the one version."""
-    return SHAPE
-
-
 def default(_context: RuleContext, document: Document) -> None:
     """Set the defaults of decoding."""
     document.setdefault("preemptionPolicy", priority.PREEMPT_LOWER_PRIORITY)
-
-
-def mutate(_case: RuleContext, _new: Document, _old: Document | None) -> None:
-    """Do nothing: no plugin changes a class."""
 
 
 def prepare(_case: RuleContext, new: Document, old: Document | None) -> None:
@@ -150,3 +138,8 @@ def _check_update(context: RuleContext, new: Document, old: Document) -> list[Fi
     if new["value"] != old["value"] and not context.minor.plain_class_errors:
         errors[0] = fields.forbidden(FIXED, "value", "may not be changed in an update.")
     return errors
+
+
+KIND = KindRules(
+    "priorityclasses", SHAPE, check, prepare, default=default, judge=judge, namespaced=False, has_status=False
+)

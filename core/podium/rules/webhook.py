@@ -30,19 +30,7 @@ from podium.rules import (
     templates,
     workload,
 )
-from podium.rules.admission import (
-    KINDS,
-    KindRules,
-    Verdict,
-    allowed,
-    canonical,
-    has_rules,
-    reference,
-    refused,
-    spec_patch,
-    stored,
-)
-from podium.rules.context import DROPPED, Operation, Profile, Request, RuleContext
+from podium.rules.context import DROPPED, KindRules, Operation, Profile, Request, RuleContext
 from podium.rules.fields import FieldError, RefusedRequest
 from podium.rules.groupspec import TEMPLATE_REF
 from podium.rules.podiumrule import AdmissionPhase, WriteTarget
@@ -75,21 +63,23 @@ PARITY_RULES: Mapping[str, tuple[Rule, ...]] = {
     )
 }
 # The kinds with a status, a default mode and the values of a class.
-_GROUPS: tuple[KindRules, ...] = (podgroup, compositegroup)
+_GROUPS: tuple[KindRules, ...] = (podgroup.KIND, compositegroup.KIND)
 # The verdict on an object without rules.
-NO_OPINION = Verdict(
+NO_OPINION = admission.Verdict(
     allowed=True, code=200, reason="", message="", warnings=[], findings=[], admitted=None, patch=[]
 )
 # By (apiVersion, kind) as in the object.
 _RULES: Mapping[tuple[Any, Any], KindRules] = {
-    (api_version, kind): KINDS[kind]
+    (api_version, kind): admission.KINDS[kind]
     for api_version, kind in MANIFEST_READS
     if kind in ("Pod", "PodGroup", "CompositePodGroup", "Workload")
-    and has_rules({"apiVersion": api_version, "kind": kind})
+    and admission.has_rules({"apiVersion": api_version, "kind": kind})
 }
 
 
-def review_phase(phase: AdmissionPhase, request: Request, view: ClusterReader, profile: Profile) -> Verdict:
+def review_phase(
+    phase: AdmissionPhase, request: Request, view: ClusterReader, profile: Profile
+) -> admission.Verdict:
     """Return the verdict on one write in one phase.
 
     Pure: an invalid object is a verdict, not an exception. `admitted` is always None. Any update of an object
@@ -100,7 +90,7 @@ def review_phase(phase: AdmissionPhase, request: Request, view: ClusterReader, p
     rules = _RULES.get((api_version, kind)) if named else None
     if rules is None:
         return NO_OPINION
-    context = RuleContext(request, view, profile, reference(request.object, rules), rules.PLURAL)
+    context = RuleContext(request, view, profile, admission.reference(request.object, rules), rules.plural)
     patch: list[dict[str, Any]] = []
     try:
         match phase:
@@ -111,14 +101,14 @@ def review_phase(phase: AdmissionPhase, request: Request, view: ClusterReader, p
             case AdmissionPhase.GANG | AdmissionPhase.SCHEDULED_GANG:
                 patch = _join(context, rules, scheduled=phase is AdmissionPhase.SCHEDULED_GANG)
     except RefusedRequest as error:
-        return refused(context, error)
-    return allowed(context, None, patch)
+        return admission.refused(context, error)
+    return admission.allowed(context, None, patch)
 
 
 def _mutate(context: RuleContext, rules: KindRules) -> list[dict[str, Any]]:
     try:
-        new = canonical(context, rules, context.request.object, [])
-        old = stored(context, rules) if context.update else None
+        new = admission.canonical(context, rules, context.request.object, [])
+        old = admission.stored(context, rules) if context.update else None
     except RefusedRequest:
         # The schema refuses it later, with 422.
         return []
@@ -126,21 +116,23 @@ def _mutate(context: RuleContext, rules: KindRules) -> list[dict[str, Any]]:
         return []
     podiumchecks.mutate(context, new, old)
     if context.native:
-        return spec_patch(context.request.object, context.changes, context.appended)
+        return admission.spec_patch(context.request.object, context.changes, context.appended)
     rules.mutate(context, new, old)
     if rules in _GROUPS:
         _default_mode(context, new)
-    return spec_patch(context.request.object, context.changes, context.appended) + kept_patch(context, new)
+    return admission.spec_patch(context.request.object, context.changes, context.appended) + kept_patch(
+        context, new
+    )
 
 
 def _join(context: RuleContext, rules: KindRules, *, scheduled: bool) -> list[dict[str, Any]]:
     try:
-        new = canonical(context, rules, context.request.object, [])
+        new = admission.canonical(context, rules, context.request.object, [])
     except RefusedRequest:
         # The API server refuses it later.
         return []
     labels = gang.join(context, new, scheduled=scheduled)
-    return labels + spec_patch(context.request.object, context.changes, context.appended)
+    return labels + admission.spec_patch(context.request.object, context.changes, context.appended)
 
 
 def _default_mode(context: RuleContext, new: Document) -> None:
@@ -160,8 +152,8 @@ def _raw_mode(document: Document | None) -> Any:
 
 def _validate(context: RuleContext, rules: KindRules) -> None:
     try:
-        new = canonical(context, rules, context.request.object, [])
-        old = stored(context, rules) if context.update else None
+        new = admission.canonical(context, rules, context.request.object, [])
+        old = admission.stored(context, rules) if context.update else None
     except RefusedRequest:
         if context.native:
             return

@@ -7,18 +7,8 @@ the class's.
 from podium.api.minors import GROUP_APIS
 from podium.groups.trees import MAX_TEMPLATES
 from podium.minors.minor import COMPOSITE, GroupApi
-from podium.rules import names, templates
-from podium.rules.checks import (
-    gated,
-    immutable,
-    max_items,
-    no_add_no_remove,
-    required,
-    spelled,
-    union,
-    unique,
-)
-from podium.rules.context import RuleContext
+from podium.rules import checks, names, templates
+from podium.rules.context import KindRules, RuleContext
 from podium.rules.decoding import objects, pointer, text
 from podium.rules.fields import FieldError, refusal
 from podium.rules.groupspec import GATE_OFF, drop_fields, kind_shape, required_text
@@ -34,10 +24,6 @@ from podium.rules.templates import (
     drop_in_templates,
     unlike_priority,
 )
-
-PLURAL = "workloads"
-NAMESPACED = True
-HAS_STATUS = False
 
 CONTROLLER = refusal(
     "controller-reference",
@@ -56,7 +42,7 @@ def _controller(api: GroupApi) -> Field:
             text(
                 "apiGroup",
                 stops=(optional,),
-                checks=(spelled(CONTROLLER, names.dns_subdomain),),
+                checks=(checks.spelled(CONTROLLER, names.dns_subdomain),),
                 description="Its API group; empty for the core group.",
             ),
             required_text("kind", CONTROLLER, names.path_segment, "Its kind."),
@@ -65,12 +51,12 @@ def _controller(api: GroupApi) -> Field:
     )
     go = f"{api.version}.TypedLocalObjectReference"
     about = "Object that the Workload represents."
-    return pointer("controllerRef", shape, go, stops=(immutable(FIXED), optional), description=about)
+    return pointer("controllerRef", shape, go, stops=(checks.immutable(FIXED), optional), description=about)
 
 
 def _spec(api: GroupApi) -> StructSchema:
-    limit = max_items(TEMPLATES, MAX_TEMPLATES)
-    same = no_add_no_remove(FIXED, "name")
+    limit = checks.max_items(TEMPLATES, MAX_TEMPLATES)
+    same = checks.no_add_no_remove(FIXED, "name")
     older, version = api.older, api.version
     leaves = objects(
         LEAVES,
@@ -78,8 +64,10 @@ def _spec(api: GroupApi) -> StructSchema:
         f"{version}.PodGroupTemplate",
         key="name",
         always=True,
-        stops=(immutable(FIXED), limit, required(TEMPLATES)) if older else (limit, optional, same),
-        checks=(unique(TEMPLATES, "name"),),
+        stops=(checks.immutable(FIXED), limit, checks.required(TEMPLATES))
+        if older
+        else (limit, optional, same),
+        checks=(checks.unique(TEMPLATES, "name"),),
         description="Templates that groups may be created from.",
     )
     about = "Templates of the pod groups of one workload."
@@ -91,33 +79,20 @@ def _spec(api: GroupApi) -> StructSchema:
         f"{version}.CompositePodGroupTemplate",
         key="name",
         gate=COMPOSITE,
-        stops=(gated(COMPOSITE, GATE_OFF), optional, limit, same),
-        checks=(unique(TEMPLATES, "name"),),
+        stops=(checks.gated(COMPOSITE, GATE_OFF), optional, limit, same),
+        checks=(checks.unique(TEMPLATES, "name"),),
         description="Templates of composite groups.",
     )
     return StructSchema(
         "WorkloadSpec",
         (_controller(api), leaves, composites),
-        checks=(union(TEMPLATES, LEAVES, COMPOSITES),),
+        checks=(checks.union(TEMPLATES, LEAVES, COMPOSITES),),
         description=about,
     )
 
 
 SPECS = {api: _spec(api) for api in GROUP_APIS}
 SHAPES = {api: kind_shape("Workload", api.version, SPECS[api]) for api in GROUP_APIS}
-
-
-def shape(context: RuleContext) -> StructSchema:
-    """Return the table of the context's version."""
-    return SHAPES[context.api]
-
-
-def default(_context: RuleContext, _document: Document) -> None:
-    """Do nothing: decoding sets no defaults, so a template's mode stays absent."""
-
-
-def mutate(_case: RuleContext, _new: Document, _old: Document | None) -> None:
-    """Do nothing: no plugin changes a Workload."""
 
 
 def prepare(context: RuleContext, new: Document, old: Document | None) -> None:
@@ -140,5 +115,4 @@ def check(context: RuleContext, new: Document, old: Document | None) -> list[Fie
     return errors + validate(SPECS[context.api], "spec", spec, stored, context.write)
 
 
-def judge(_case: RuleContext, _new: Document, _old: Document | None) -> None:
-    """Do nothing: no plugin refuses a Workload."""
+KIND = KindRules("workloads", SHAPES, check, prepare, has_status=False)

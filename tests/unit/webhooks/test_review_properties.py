@@ -184,7 +184,7 @@ def test_both_phases_say_together_what_admit_says(document: Document, by: Profil
     assert second.verdict.warnings == [text for text in whole.warnings if "unknown field" not in text]
     assert whole.admitted is not None
     rules = KINDS[document["kind"]]
-    context = RuleContext(request, WORLDS[default], by, reference(document, rules), rules.PLURAL)
+    context = RuleContext(request, WORLDS[default], by, reference(document, rules), rules.plural)
     spec = canonical(rules.shape(context), first.patched, [])["spec"]
     assert _without_nulls(spec) == whole.admitted["spec"]
 
