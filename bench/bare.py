@@ -17,8 +17,7 @@ import uvloop
 
 from podium.api.groups import CONTROLLER_MANAGER
 from podium.controllers.manager import Rules
-from podium.controllers.process import kinds, wanted
-from podium.controllers.transform import transform
+from podium.controllers.process import kinds, transform, wanted
 from podium.kube.cache import InformerCache
 from podium.kube.connection import Connection, connect
 

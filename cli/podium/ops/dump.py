@@ -14,7 +14,7 @@ from typing import IO, Any
 
 import msgspec
 
-from podium.answers.expansion.selecting import selected_keys
+from podium.answers.expansion.additions import selected_keys
 from podium.api.events import Event
 from podium.api.reads import Kind
 from podium.documents import files

@@ -15,7 +15,7 @@ from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.crds import definitions
 from podium.documents.files import folder
 from podium.rules.policy import Allowance, Policy
-from podium.webhooks import classuse
+from podium.webhooks import policies
 from podium.webhooks.policies import defaults
 from podium.webhooks.registration import Endpoint, Options
 
@@ -254,8 +254,8 @@ def composites() -> Iterator[Server]:
         team = {"metadata": {"name": "team"}}
         assert made.request("POST", "/api/v1/namespaces", team)[0] == 201
         allow = (Allowance(namespaces=("team",), groups=("low",)),)
-        policies = [*classuse.policy(Options()), *defaults(Policy(allow=allow), Options())]
-        install(made, [each for each in policies if each["kind"].startswith("Validating")])
+        shipped = [*policies.class_use_policy(Options()), *defaults(Policy(allow=allow), Options())]
+        install(made, [each for each in shipped if each["kind"].startswith("Validating")])
         rule = {"apiGroups": [NATIVE_GROUP], "resources": ["*"], "verbs": ["create"]}
         role = {"metadata": {"name": "write"}, "rules": [rule]}
         assert send(made, "POST", f"{RBAC}/clusterroles", role).code == 201

@@ -24,7 +24,7 @@ from podium.cluster.state import ClusterState
 from podium.crds import definitions
 from podium.rules.podiumrules import OWN_RULES
 from podium.rules.policy import Allowance, Policy, RuleLevel
-from podium.webhooks import classuse
+from podium.webhooks import policies
 from podium.webhooks.policies import DEFAULT, bound, defaults
 from podium.webhooks.registration import Endpoint, Options
 
@@ -298,7 +298,7 @@ def test_groups(scene: Scene) -> None:
 @pytest.mark.parametrize("minor", RELEASES)
 def test_expressions_fit_the_schemas(minor: str) -> None:
     """The API server's own type check has no warning for any policy, in any served version."""
-    shipped = [*defaults(POLICY, Options()), *classuse.policy(Options())]
+    shipped = [*defaults(POLICY, Options()), *policies.class_use_policy(Options())]
     documents = [each for each in shipped if each["kind"] == "ValidatingAdmissionPolicy"]
     with exclusive(RELEASES[minor], controllers=True) as server:
         install(server, definitions.crds(Endpoint(url="https://127.0.0.1:9").client("/convert", None)))

@@ -31,7 +31,7 @@ from podium.cluster.state import ClusterState, Readable
 from podium.controllers import autogroups, divergence, protection
 from podium.controllers.conditions import OURS, POLICY, PRIORITY, judged
 from podium.controllers.divergence import Times, Write
-from podium.controllers.transform import transform
+from podium.controllers.process import transform
 from podium.groups.autogroups import (
     AUTO,
     AUTO_LABEL,

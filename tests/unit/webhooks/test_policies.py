@@ -10,7 +10,7 @@ from podium.errors import PodiumError
 from podium.ops.doctor.facts import expected, manifests
 from podium.rules import podiumrules
 from podium.rules.policy import Allowance, Policy, RuleLevel
-from podium.webhooks import classuse
+from podium.webhooks import policies
 from podium.webhooks.policies import DEFAULT, default_names, defaults
 from podium.webhooks.registration import Family, Options
 
@@ -94,7 +94,7 @@ def test_an_admission_policy_that_cannot_be_read_is_named() -> None:
 
 
 def test_class_use_refuses_and_lets_the_clusters_controllers() -> None:
-    policy, binding, role, bound_to = classuse.policy(Options())
+    policy, binding, role, bound_to = policies.class_use_policy(Options())
     assert binding["spec"] == {"policyName": policy["metadata"]["name"], "validationActions": ["Deny"]}
     assert policy["spec"]["failurePolicy"] == "Fail"
     assert role["rules"] == [

@@ -4,7 +4,7 @@ from typing import Any
 
 from podium.crds import definitions
 from podium.rules.policy import Policy
-from podium.webhooks import classuse
+from podium.webhooks import policies
 from podium.webhooks.policies import defaults
 from podium.webhooks.registration import CONVERT, Endpoint, Options, empty_configurations
 
@@ -32,4 +32,4 @@ def documents(file: str, policy: Policy, service: tuple[str, str], options: Opti
         case "policies":
             return defaults(policy, options)
         case _:
-            return classuse.policy(options)
+            return policies.class_use_policy(options)

@@ -150,7 +150,7 @@ def resource_rules(family: Family, asked: Iterable[WriteTarget]) -> list[dict[st
     """Return the rules of a webhook or policy that match these targets, in every version of the family."""
     operations: dict[str, set[Operation]] = {}
     for target in asked:
-        plural = KINDS[target.kind].PLURAL
+        plural = KINDS[target.kind].plural
         resource = f"{plural}/{target.subresource}" if target.subresource else plural
         operations.setdefault(resource, set()).add(target.operation)
     resources: dict[tuple[str, ...], list[str]] = {}

@@ -12,14 +12,13 @@ from typing import Any
 import msgspec
 
 from podium.answers.expansion.added import Added, converted
-from podium.answers.expansion.selecting import selections
-from podium.api.core import PODIUM_SCHEDULER, Namespace, PriorityClass
+from podium.api.core import PODIUM_SCHEDULER, Namespace, PodDisruptionBudget, PodSpec, PriorityClass
 from podium.api.findings import ObjectRef
 from podium.api.groups import GROUP_LABEL, CompositeGroup, PodGroup, Workload
-from podium.api.meta import ObjectMeta
+from podium.api.meta import LabelSelector, ObjectMeta
 from podium.api.podkinds.kind import PodOwner
 from podium.api.reads import READS, Kind, Read
-from podium.api.schedulable import Schedulable
+from podium.api.schedulable import PodAffinity, PodAffinityTerm, Schedulable, SchedulableSpec
 from podium.cluster.reader import Name, name_of
 from podium.cluster.state import ClusterState, Readable
 from podium.documents.document import Document, ReadError
@@ -201,3 +200,53 @@ class AddedAdmission:
                 f"{autogroups.NAMESPACE_LABEL} is not {autogroups.ENABLED}), so its pods join none"
             )
         return lets
+
+
+# Budgets, affinity between pods and spreading read labels of pods (and of namespaces). A dump may leave out a
+# label that no object in a cluster selects by. If a pod that is added to the dump later selects by such a
+# label, its matches are unknown, and the report says so.
+
+
+def selected_keys(objects: Iterable[Any]) -> frozenset[str]:
+    """Return the keys of labels of pods and namespaces that any of these objects selects by."""
+    keys: set[str] = set()
+    for value in objects:
+        if isinstance(value, PodDisruptionBudget):
+            keys.update(_keys(value.spec.selector if value.spec is not None else None))
+        elif isinstance(value, Schedulable):
+            keys.update(key for _, key in selections(value.spec))
+    return frozenset(keys)
+
+
+def selections(spec: PodSpec) -> Iterator[tuple[str, str]]:
+    """Yield each key by which a pod selects other pods or namespaces, with the selecting field."""
+    if not isinstance(spec, SchedulableSpec):
+        return
+    for index, constraint in enumerate(spec.topologySpreadConstraints or ()):
+        path = f"topologySpreadConstraints[{index}]"
+        for key in (*_keys(constraint.labelSelector), *(constraint.matchLabelKeys or ())):
+            yield path, key
+    affinity = spec.affinity
+    if affinity is None:
+        return
+    for path, half in (("podAffinity", affinity.podAffinity), ("podAntiAffinity", affinity.podAntiAffinity)):
+        for place, term in _terms(half):
+            keys = (*_keys(term.labelSelector), *_keys(term.namespaceSelector))
+            for key in (*keys, *(term.matchLabelKeys or ()), *(term.mismatchLabelKeys or ())):
+                yield f"affinity.{path}.{place}", key
+
+
+def _terms(half: PodAffinity | None) -> Iterator[tuple[str, PodAffinityTerm]]:
+    if half is None:
+        return
+    for index, term in enumerate(half.requiredDuringSchedulingIgnoredDuringExecution or ()):
+        yield f"requiredDuringSchedulingIgnoredDuringExecution[{index}]", term
+    for index, preferred in enumerate(half.preferredDuringSchedulingIgnoredDuringExecution or ()):
+        if preferred.podAffinityTerm is not None:
+            yield f"preferredDuringSchedulingIgnoredDuringExecution[{index}]", preferred.podAffinityTerm
+
+
+def _keys(selector: LabelSelector | None) -> Iterator[str]:
+    if selector is not None:
+        yield from selector.matchLabels or ()
+        yield from (requirement.key for requirement in selector.matchExpressions or ())

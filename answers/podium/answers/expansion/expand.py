@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from podium.answers.expansion.added import Added, converted, read_added
-from podium.answers.expansion.additions import Additions
+from podium.answers.expansion.additions import Additions, selected_keys
 from podium.answers.expansion.createdclaims import (
     CreatedClaims,
     VolumeTemplate,
@@ -40,7 +40,6 @@ from podium.answers.expansion.createdpods import (
     pods_of_deployments,
     rollout_surge,
 )
-from podium.answers.expansion.selecting import selected_keys
 from podium.api.core import SchedulingGroup
 from podium.api.findings import ObjectRef, group_of
 from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, CompositeGroup, PodGroup

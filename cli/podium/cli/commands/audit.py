@@ -7,7 +7,7 @@ Neither depends on the format.
 
 import os
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -25,7 +25,6 @@ from podium.api.reads import Kind
 from podium.api.times import written
 from podium.audit.table import RULES
 from podium.cli import inputs, kubeoptions, options, progress
-from podium.cli.config.foundfile import choose_config
 from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.options import option_errors
 from podium.cli.render.context import Context, FindingLocation
@@ -34,7 +33,7 @@ from podium.cli.render.output import Output, deliver, output_options
 from podium.cli.render.pictures.clustermap import ClusterMap, cluster_map
 from podium.documents.load import Loaded, Origins, collector_paused
 from podium.documents.reading import ClusterReading, objects_read, source_words
-from podium.documents.sources import InputFiles, read_documents
+from podium.documents.sources import OWN_CONFIG, InputFiles, read_documents
 from podium.errors import PodiumError
 from podium.rules.rule import Rule
 from podium.stderr import say
@@ -292,3 +291,46 @@ def _places(filenames: Sequence[str], origins: Origins) -> Callable[[Finding], F
 def _fails(summary: AuditSummary, fail_on: str) -> bool:
     counted = {"error": summary.errors, "warning": summary.errors + summary.warnings, "never": 0}
     return counted[fail_on] > 0
+
+
+# The configuration that a repository brings along only hides findings or changes their severity, and runs
+# nothing. Still, a user must not get it from another user's folder: /tmp is the parent of many folders, and
+# every user may write there.
+
+
+def choose_config(option: str | None, environ: Mapping[str, str], start: Path, home: Path) -> str | None:
+    """Return the configuration file: of the option, the environment, else the found one; None for none.
+
+    An empty option means none, and an empty variable is as an absent one.
+    """
+    if option is not None:
+        return option or None
+    return environ.get("PODIUM_CONFIG") or _found(start, home)
+
+
+def _found(start: Path, home: Path) -> str | None:
+    """Return the path of the nearest file from a folder up to the root of its repository, or None.
+
+    A file above the folder counts only if it has the folder's owner.
+    """
+    for folder in _repository(start, home):
+        file = folder / OWN_CONFIG
+        if file.is_file() and (folder == start or file.lstat().st_uid == start.stat().st_uid):
+            return os.path.relpath(file, start)
+    return None
+
+
+def _repository(start: Path, home: Path) -> Iterator[Path]:
+    """Yield a folder and those above it up to the one with .git; only the folder if it is in no repository.
+
+    The home folder is not searched from below, because it often is a repository of settings.
+    """
+    folders = []
+    for folder in (start, *start.parents):
+        if folder == home and folder != start:
+            break
+        folders.append(folder)
+        if (folder / ".git").exists():
+            yield from folders
+            return
+    yield start

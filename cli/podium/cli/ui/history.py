@@ -13,8 +13,7 @@ from podium.api.records import Party, PlanMode, PreemptionRecord, RecordedPlan, 
 from podium.api.times import LAST_SECOND, seconds, written_at
 from podium.cli.render.history_table import mode_line
 from podium.cli.render.html import Cell, section, table, text
-from podium.cli.render.pictures.drawing import Anchor, Box, Drawing, Label, Spot, Style
-from podium.cli.render.pictures.svg import svg
+from podium.cli.render.pictures.drawing import Anchor, Box, Drawing, Label, Spot, Style, svg
 from podium.cli.render.words import amounts, saving_parts
 from podium.cli.ui.page_parts import Here, PageContext, object_link, page, pager, select, sliced
 from podium.documents.reading import Known

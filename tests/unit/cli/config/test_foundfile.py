@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.support.calling import call
 
-from podium.cli.config.foundfile import choose_config
+from podium.cli.commands.audit import choose_config
 
 CONFIG = (
     "apiVersion: config.podium.dev/v1\nkind: AuditConfiguration\n"

@@ -14,7 +14,7 @@ from podium.api.core import Pod
 from podium.api.reads import FOLLOWED, Read, Reads
 from podium.api.schedulable import SCHEDULING_READS
 from podium.cluster.state import ClusterState, Readable
-from podium.controllers.transform import transform as for_controller
+from podium.controllers.process import transform as for_controller
 from podium.kube.connection import LONGEST_LINE
 from podium.kube.discovery import Served
 from podium.kube.reading import Keep

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from podium.answers.expansion.selecting import selected_keys, selections
+from podium.answers.expansion.additions import selected_keys, selections
 from podium.api.core import Pod, PodDisruptionBudget, PriorityClass
 from podium.api.events import PAST_READS, Event
 from podium.api.foreigngroups import FOREIGN_KINDS

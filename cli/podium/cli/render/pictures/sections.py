@@ -7,9 +7,8 @@ from podium.api.podrequests import CPU
 from podium.cli.render.html import FIRST, Fold, folded, section, text
 from podium.cli.render.pictures import clustermap, planpicture
 from podium.cli.render.pictures.clustermap import ClusterMap, free_words
-from podium.cli.render.pictures.drawing import Style
+from podium.cli.render.pictures.drawing import LegendEntry, Style, legend, panel_grid
 from podium.cli.render.pictures.planpicture import PlanPicture
-from podium.cli.render.pictures.svg import LegendEntry, legend, panel_grid
 from podium.cli.render.pictures.use import amount_words, style_words
 from podium.text import count
 

@@ -11,9 +11,8 @@ from tests.support.render.cluster import node, pod, state
 
 from podium.cli.render import page
 from podium.cli.render.pictures.clustermap import cluster_map
-from podium.cli.render.pictures.drawing import LETTERS, Anchor, Box, Drawing, Label, Spot, Style
+from podium.cli.render.pictures.drawing import LETTERS, Anchor, Box, Drawing, Label, Spot, Style, svg
 from podium.cli.render.pictures.sections import map_section
-from podium.cli.render.pictures.svg import svg
 from podium.text import visible
 
 STYLE = Path(page.__file__).with_name("page.css").read_text("utf-8")

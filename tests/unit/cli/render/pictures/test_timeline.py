@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podium.api.records import Party, RecordedPlan
-from podium.cli.render.pictures.drawing import Box, Drawing, Spot, Style
-from podium.cli.render.pictures.svg import svg
+from podium.cli.render.pictures.drawing import Box, Drawing, Spot, Style, svg
 from podium.cli.ui.history import SPANS, timeline
 
 
