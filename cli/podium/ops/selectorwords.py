@@ -15,15 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kubecel.lexer import LiteralError, Token, string, tokens_of
-from podium.api.devices import (
-    DeviceAttribute,
-    DeviceClaimSpec,
-    DeviceClass,
-    DeviceSelector,
-    ResourceClaim,
-    ResourceClaimTemplate,
-    ResourceSlice,
-)
+from podium.api import devices
 
 _COMMENT = re.compile(r"//[^\n]*")
 _NUMBERS = frozenset(("int", "uint", "float"))
@@ -102,10 +94,10 @@ def kept_words(objects: Iterable[Any]) -> frozenset[str]:
 
     `objects` are all objects of a dump.
     """
-    slices: list[ResourceSlice] = []
+    slices: list[devices.ResourceSlice] = []
     expressions: set[str] = set()
     for item in objects:
-        if isinstance(item, ResourceSlice):
+        if isinstance(item, devices.ResourceSlice):
             slices.append(item)
         else:
             expressions.update(_expressions(item))
@@ -131,7 +123,7 @@ def kept_words(objects: Iterable[Any]) -> frozenset[str]:
     return frozenset(words)
 
 
-def _strings(attribute: DeviceAttribute) -> Iterator[str]:
+def _strings(attribute: devices.DeviceAttribute) -> Iterator[str]:
     if attribute.string is not None:
         yield attribute.string
     yield from attribute.strings or ()
@@ -140,24 +132,24 @@ def _strings(attribute: DeviceAttribute) -> Iterator[str]:
 def _expressions(stored: Any) -> Iterator[str]:
     """Yield the expressions of a class, a claim or a template; other objects have none."""
     match stored:
-        case DeviceClass():
+        case devices.DeviceClass():
             yield from _selected(stored.spec.selectors)
-        case ResourceClaim():
+        case devices.ResourceClaim():
             yield from _of_claim(stored.spec)
-        case ResourceClaimTemplate():
+        case devices.ResourceClaimTemplate():
             yield from _of_claim(stored.spec.spec)
         case _:
             pass
 
 
-def _of_claim(spec: DeviceClaimSpec) -> Iterator[str]:
+def _of_claim(spec: devices.DeviceClaimSpec) -> Iterator[str]:
     for request in spec.devices.requests or ():
         for option in (request.exactly, *(request.firstAvailable or ())):
             if option is not None:
                 yield from _selected(option.selectors)
 
 
-def _selected(selectors: list[DeviceSelector] | None) -> Iterator[str]:
+def _selected(selectors: list[devices.DeviceSelector] | None) -> Iterator[str]:
     for selector in selectors or ():
         if selector.cel is not None:
             yield selector.cel.expression

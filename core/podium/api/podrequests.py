@@ -21,16 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from podium.api.core import (
-    Container,
-    ContainerStatus,
-    Node,
-    Pod,
-    PodSpec,
-    PodStatus,
-    RawQuantity,
-    ResourceRequirements,
-)
+from podium.api import core
 from podium.api.quantity import QuantityError, Scale, parse
 
 CPU = "cpu"
@@ -59,7 +50,7 @@ _SCORED = {CPU: 100, MEMORY: 200 * 1024 * 1024 * _MILLI}
 _Milli = dict[str, int]  # resource name to thousandths
 _Q = TypeVar("_Q")
 _Unusables = dict[tuple[str, str], "UnusableQuantity"]  # by resource name and field
-_Take = Callable[[Container, str], _Milli]
+_Take = Callable[[core.Container, str], _Milli]
 
 
 class UnusableQuantity(NamedTuple):
@@ -85,7 +76,7 @@ class PodRequests(NamedTuple):
     unusable: tuple[UnusableQuantity, ...]
 
 
-def pod_requests(pod: Pod, minor: int = LATEST) -> PodRequests:
+def pod_requests(pod: core.Pod, minor: int = LATEST) -> PodRequests:
     """Return what kube-scheduler 1.`minor` counts for a pod; with a node, the pod's status counts too.
 
     A limit without a request counts as the request, as a server would have stored it. Pods whose requests are
@@ -118,7 +109,7 @@ def _known(mark: bytes, minor: int) -> list[PodRequests]:  # noqa: ARG001 - the 
     return []
 
 
-def resized(pod: Pod) -> tuple[Any, ...] | None:
+def resized(pod: core.Pod) -> tuple[Any, ...] | None:
     """Return the status fields by which a pod on a node may use other amounts than it requests."""
     status = pod.status if pod.spec.nodeName else None
     if status is None:
@@ -133,14 +124,14 @@ def resized(pod: Pod) -> tuple[Any, ...] | None:
     )
 
 
-def amounts(pod: Pod) -> dict[str, int]:
+def amounts(pod: core.Pod) -> dict[str, int]:
     """Return the amounts of `pod_requests` without the unusable, and without the costly scored amounts."""
     reading = _RequestReader(pod, LATEST)
     requested = reading.amounts(reading.total({}))
     return {name: amount for name, amount in requested.items() if amount < LARGEST}
 
 
-def allocatable(node: Node) -> tuple[dict[str, int], tuple[UnusableQuantity, ...]]:
+def allocatable(node: core.Node) -> tuple[dict[str, int], tuple[UnusableQuantity, ...]]:
     """Return a node's status.allocatable; it has nothing of a resource that is not in it, pods included."""
     unusable: _Unusables = {}
     written = (node.status.allocatable if node.status is not None else None) or {}
@@ -152,17 +143,17 @@ def allocatable(node: Node) -> tuple[dict[str, int], tuple[UnusableQuantity, ...
 class _RequestReader:
     """The arithmetic of one pod: the amounts that were read, and the unusable quantities."""
 
-    def __init__(self, pod: Pod, minor: int, only: Collection[str] = ()) -> None:
+    def __init__(self, pod: core.Pod, minor: int, only: Collection[str] = ()) -> None:
         """`only` names the resources that are read; empty for all."""
         self.pod = pod
         self.minor = minor
         self.only = only
         self.unusable: _Unusables = {}
         # kube-scheduler ignores the status of a pod that is not placed yet.
-        self.status = (pod.status if pod.spec.nodeName else None) or PodStatus()
+        self.status = (pod.status if pod.spec.nodeName else None) or core.PodStatus()
         pending = self.status.condition("PodResizePending")
         self.infeasible = pending is not None and pending.reason == "Infeasible"
-        self.containers: dict[str | None, tuple[str, ContainerStatus]] = {}
+        self.containers: dict[str | None, tuple[str, core.ContainerStatus]] = {}
         for kind in ("initContainerStatuses", "containerStatuses"):
             for index, status in enumerate(getattr(self.status, kind) or ()):
                 if status.allocatedResources is not None or status.resources is not None:
@@ -259,7 +250,7 @@ class _RequestReader:
 
     def pod_level(self, total: _Milli) -> None:
         """Replace the containers' requests by the pod-level requests."""
-        resources = self.pod.spec.resources or ResourceRequirements()
+        resources = self.pod.spec.resources or core.ResourceRequirements()
         requests = _pod_level(resources.requests)
         wants = self.read(requests, "spec.resources.requests")
         if requests and self.status.resources is not None:
@@ -282,10 +273,10 @@ class _RequestReader:
             self.read(given, "status.resources.requests"),
         )
 
-    def read(self, quantities: Mapping[str, RawQuantity] | None, path: str) -> _Milli:
+    def read(self, quantities: Mapping[str, core.RawQuantity] | None, path: str) -> _Milli:
         return _read(_among(self.only, quantities or {}), path, self.unusable)
 
-    def requested(self, container: Container, path: str) -> _Milli:
+    def requested(self, container: core.Container, path: str) -> _Milli:
         resources = container.resources
         if resources is None:
             return {}
@@ -297,19 +288,19 @@ class _RequestReader:
         limits_only = {name: raw for name, raw in limits.items() if name not in written}
         return {**self.read(limits_only, f"{path}.resources.limits"), **requests}
 
-    def allocated(self, container: Container, path: str) -> _Milli:
+    def allocated(self, container: core.Container, path: str) -> _Milli:
         where, status = self.containers.get(container.name, ("", None))
         if status is not None and status.allocatedResources is not None:
             return self.read(status.allocatedResources, f"{where}.allocatedResources")
         return {} if self.infeasible else self.requested(container, path)
 
-    def actual(self, container: Container, path: str) -> _Milli:
+    def actual(self, container: core.Container, path: str) -> _Milli:
         where, status = self.containers.get(container.name, ("", None))
         if status is not None and status.resources is not None and status.resources.requests is not None:
             return self.read(status.resources.requests, f"{where}.resources.requests")
         return self.allocated(container, path)
 
-    def by_container(self, container: Container, path: str) -> _Milli:
+    def by_container(self, container: core.Container, path: str) -> _Milli:
         """Return the maximum of spec, allocation and cgroup of one container, as in 1.36 before the sum."""
         where, status = self.containers.get(container.name, ("", None))
         runs_on = path.startswith("spec.containers") or _is_sidecar(container)
@@ -343,7 +334,7 @@ def _among(only: Collection[str], quantities: Mapping[str, _Q]) -> Mapping[str, 
     return {name: quantities[name] for name in shorter if name in only and name in quantities}
 
 
-def _read(quantities: Mapping[str, RawQuantity], path: str, unusable: _Unusables) -> _Milli:
+def _read(quantities: Mapping[str, core.RawQuantity], path: str, unusable: _Unusables) -> _Milli:
     amounts: _Milli = {}
     for name, raw in quantities.items():
         try:
@@ -361,7 +352,7 @@ def _read(quantities: Mapping[str, RawQuantity], path: str, unusable: _Unusables
 
 
 @lru_cache(maxsize=4096)
-def _milli(raw: RawQuantity) -> int:
+def _milli(raw: core.RawQuantity) -> int:
     # Reading a quantity costs more than its use, and a cluster has few different ones.
     return parse(raw, Scale.MILLI)
 
@@ -398,7 +389,7 @@ def _pod_level(quantities: Mapping[str, _Q] | None) -> dict[str, _Q]:
     }
 
 
-def _is_sidecar(container: Container) -> bool:
+def _is_sidecar(container: core.Container) -> bool:
     return container.restartPolicy == "Always"
 
 
@@ -417,12 +408,12 @@ def devices(pods: Iterable[object]) -> dict[str, int]:
     """Return the devices that pods hold, by resource: names with a domain, such as `nvidia.com/gpu`."""
     held: Counter[str] = Counter()
     for pod in pods:
-        if isinstance(pod, Pod) and _requests_device(pod.spec):
+        if isinstance(pod, core.Pod) and _requests_device(pod.spec):
             held.update({name: amount for name, amount in amounts(pod).items() if is_accelerator(name)})
     return dict(held)
 
 
-def _requests_device(spec: PodSpec) -> bool:
+def _requests_device(spec: core.PodSpec) -> bool:
     """Return whether a pod requests any device: most do not, and summing up all requests of a pod is slow."""
     parts = (*(spec.containers or ()), *(spec.initContainers or ()))
     asked = (spec.resources, *(container.resources for container in parts))

@@ -7,33 +7,11 @@ order or a message reads, as the API server stores them (core/v1), and no constr
 
 import msgspec
 
-from podium.api.claims import (
-    CLAIM_READS,
-    DEVICE_READS,
-    ClaimingPod,
-    ClaimingSpec,
-    ClaimingStatus,
-    ClaimVolume,
-    Present,
-)
+from podium.api import claims, storage
 from podium.api.core import Container, Node, NodeSpec, NodeStatus
 from podium.api.meta import Int32, Int64, LabelSelector
 from podium.api.reads import FOLLOWED, FOREIGN_READS, Kind, Read, Reads, same
 from podium.api.selectors import NodeSelector, NodeSelectorTerm
-from podium.api.storage import (
-    AWSElasticBlockStore,
-    AzureDisk,
-    CinderVolume,
-    CSIDriver,
-    CSINode,
-    CSIStorageCapacity,
-    GCEPersistentDisk,
-    ISCSIDisk,
-    PortworxVolume,
-    RBDImage,
-    StorageClass,
-    VolumeAttachment,
-)
 
 
 class ContainerPort(msgspec.Struct, gc=False):
@@ -127,20 +105,20 @@ class Toleration(msgspec.Struct, gc=False):
     effect: str | None = None
 
 
-class Volume(ClaimVolume, gc=False):
+class Volume(claims.ClaimVolume, gc=False):
     """A volume, as far as its source restricts placement."""
 
     # Disks that kube-scheduler does not mount twice (VolumeRestrictions).
-    gcePersistentDisk: GCEPersistentDisk | None = None
-    awsElasticBlockStore: AWSElasticBlockStore | None = None
-    iscsi: ISCSIDisk | None = None
-    rbd: RBDImage | None = None
+    gcePersistentDisk: storage.GCEPersistentDisk | None = None
+    awsElasticBlockStore: storage.AWSElasticBlockStore | None = None
+    iscsi: storage.ISCSIDisk | None = None
+    rbd: storage.RBDImage | None = None
     # Disks that count towards the attach limits of CSI drivers, as the first two do (NodeVolumeLimits).
-    azureDisk: AzureDisk | None = None
-    cinder: CinderVolume | None = None
-    portworxVolume: PortworxVolume | None = None
+    azureDisk: storage.AzureDisk | None = None
+    cinder: storage.CinderVolume | None = None
+    portworxVolume: storage.PortworxVolume | None = None
     # A disk that kube-scheduler neither compares nor counts.
-    vsphereVolume: Present | None = None
+    vsphereVolume: claims.Present | None = None
 
     @property
     def places(self) -> bool:
@@ -148,7 +126,7 @@ class Volume(ClaimVolume, gc=False):
         return self != Volume(name=self.name)
 
 
-class SchedulableSpec(ClaimingSpec, gc=False):
+class SchedulableSpec(claims.ClaimingSpec, gc=False):
     """spec of a pod, with the fields that decide its placement."""
 
     # For a type checker a list of a subclass is not a list of its base class; no code appends to a read.
@@ -174,7 +152,7 @@ class SchedulableSpec(ClaimingSpec, gc=False):
 EVICTED = "Evicted"
 
 
-class SchedulableStatus(ClaimingStatus, gc=False):
+class SchedulableStatus(claims.ClaimingStatus, gc=False):
     """status of a pod, with the fields that order victims."""
 
     # The reason of a rejection by the kubelet (OutOfcpu and so on) or of an eviction, and its message.
@@ -184,7 +162,7 @@ class SchedulableStatus(ClaimingStatus, gc=False):
     startTime: str | None = None
 
 
-class Schedulable(ClaimingPod):
+class Schedulable(claims.ClaimingPod):
     """A pod as the scheduler sees it (the Schedulable read of the design)."""
 
     spec: SchedulableSpec = msgspec.field(default_factory=SchedulableSpec)
@@ -225,15 +203,17 @@ SCHEDULING_READS: Reads = {
     **FOREIGN_READS,
     ("v1", "Pod"): Read(Kind.POD, Schedulable, "pods", same),
     ("v1", "Node"): Read(Kind.NODE, SchedulableNode, "nodes", same),
-    **CLAIM_READS,
-    ("storage.k8s.io/v1", "StorageClass"): Read(Kind.STORAGE_CLASS, StorageClass, "storageclasses", same),
-    ("storage.k8s.io/v1", "CSINode"): Read(Kind.CSI_NODE, CSINode, "csinodes", same),
-    ("storage.k8s.io/v1", "CSIDriver"): Read(Kind.CSI_DRIVER, CSIDriver, "csidrivers", same),
+    **claims.CLAIM_READS,
+    ("storage.k8s.io/v1", "StorageClass"): Read(
+        Kind.STORAGE_CLASS, storage.StorageClass, "storageclasses", same
+    ),
+    ("storage.k8s.io/v1", "CSINode"): Read(Kind.CSI_NODE, storage.CSINode, "csinodes", same),
+    ("storage.k8s.io/v1", "CSIDriver"): Read(Kind.CSI_DRIVER, storage.CSIDriver, "csidrivers", same),
     ("storage.k8s.io/v1", "CSIStorageCapacity"): Read(
-        Kind.STORAGE_CAPACITY, CSIStorageCapacity, "csistoragecapacities", same
+        Kind.STORAGE_CAPACITY, storage.CSIStorageCapacity, "csistoragecapacities", same
     ),
     ("storage.k8s.io/v1", "VolumeAttachment"): Read(
-        Kind.ATTACHMENT, VolumeAttachment, "volumeattachments", same
+        Kind.ATTACHMENT, storage.VolumeAttachment, "volumeattachments", same
     ),
-    **DEVICE_READS,
+    **claims.DEVICE_READS,
 }

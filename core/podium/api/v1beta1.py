@@ -5,20 +5,10 @@ Its distinctive fields are the union disruptionMode (`{single: {}}` or `{all: {}
 
 import msgspec
 
+from podium.api import v1alpha2
 from podium.api.core import ResourceClaimEntry
 from podium.api.groups import CompositeGroup, DisruptionMode, PodGroup, Template, TemplateRef, Workload
 from podium.api.meta import Condition, Int32
-from podium.api.v1alpha2 import (
-    ControllerRef,
-    GroupingObject,
-    PodGroupStatus,
-    SchedulingConstraints,
-    SchedulingPolicy,
-    demands,
-    min_count,
-    reference,
-    topology_key,
-)
 
 
 class SingleMode(msgspec.Struct, gc=False):
@@ -45,7 +35,7 @@ class DisruptionModeUnion(msgspec.Struct, gc=False):
 class CommonFields(msgspec.Struct, gc=False):
     """The fields that groups, composite groups and their templates have in common."""
 
-    schedulingConstraints: SchedulingConstraints | None = None
+    schedulingConstraints: v1alpha2.SchedulingConstraints | None = None
     disruptionMode: DisruptionModeUnion | None = None
     priorityClassName: str | None = None
     priority: Int32 | None = None
@@ -55,7 +45,7 @@ class CommonFields(msgspec.Struct, gc=False):
 class GroupFieldsV1Beta1(CommonFields, gc=False):
     """The fields that a group and its template have in common."""
 
-    schedulingPolicy: SchedulingPolicy | None = None
+    schedulingPolicy: v1alpha2.SchedulingPolicy | None = None
     resourceClaims: list[ResourceClaimEntry] | None = None
 
 
@@ -95,12 +85,12 @@ class CompositePodGroupTemplate(CompositeFields, gc=False):
 class WorkloadSpecV1Beta1(msgspec.Struct, gc=False):
     """spec of a Workload: one of the two lists is set."""
 
-    controllerRef: ControllerRef | None = None
+    controllerRef: v1alpha2.ControllerRef | None = None
     podGroupTemplates: list[PodGroupTemplateV1Beta1] | None = None
     compositePodGroupTemplates: list[CompositePodGroupTemplate] | None = None
 
 
-class WorkloadV1Beta1(GroupingObject, gc=False):
+class WorkloadV1Beta1(v1alpha2.GroupingObject, gc=False):
     """A Workload; it has no status."""
 
     spec: WorkloadSpecV1Beta1 = msgspec.field(default_factory=WorkloadSpecV1Beta1)
@@ -120,11 +110,11 @@ class PodGroupSpecV1Beta1(GroupFieldsV1Beta1, gc=False):
     workloadRef: WorkloadRef | None = None
 
 
-class PodGroupV1Beta1(GroupingObject, gc=False):
+class PodGroupV1Beta1(v1alpha2.GroupingObject, gc=False):
     """A PodGroup."""
 
     spec: PodGroupSpecV1Beta1 = msgspec.field(default_factory=PodGroupSpecV1Beta1)
-    status: PodGroupStatus | None = None
+    status: v1alpha2.PodGroupStatus | None = None
 
 
 class CompositePodGroupSpec(CompositeFields, gc=False):
@@ -140,7 +130,7 @@ class CompositePodGroupStatus(msgspec.Struct, gc=False):
     conditions: list[Condition] | None = None
 
 
-class CompositePodGroup(GroupingObject, gc=False):
+class CompositePodGroup(v1alpha2.GroupingObject, gc=False):
     """A CompositePodGroup of v1beta1, in which Podium and Kubernetes 1.38 serve it, or of v1alpha3."""
 
     spec: CompositePodGroupSpec = msgspec.field(default_factory=CompositePodGroupSpec)
@@ -153,17 +143,17 @@ def neutral_group(group: PodGroupV1Beta1) -> PodGroup:
     ref = spec.workloadRef
     mode = spec.disruptionMode.neutral() if spec.disruptionMode is not None else None
     return PodGroup(
-        ref=reference(group.apiVersion, group.kind, group.metadata),
+        ref=v1alpha2.reference(group.apiVersion, group.kind, group.metadata),
         metadata=group.metadata,
-        min_count=min_count(spec.schedulingPolicy),
+        min_count=v1alpha2.min_count(spec.schedulingPolicy),
         disruption_mode=mode or DisruptionMode.POD,
         priority_class_name=spec.priorityClassName or "",
         priority=spec.priority,
         preemption_policy=spec.preemptionPolicy,
         template_ref=None if ref is None else TemplateRef(ref.workloadName or "", ref.templateName or ""),
         conditions=tuple((group.status.conditions if group.status is not None else None) or ()),
-        topology=topology_key(spec.schedulingConstraints),
-        demands=demands(group.apiVersion, spec.resourceClaims),
+        topology=v1alpha2.topology_key(spec.schedulingConstraints),
+        demands=v1alpha2.demands(group.apiVersion, spec.resourceClaims),
         claims=tuple(spec.resourceClaims or ()),
         created=tuple((group.status.resourceClaimStatuses if group.status is not None else None) or ()),
         composite=spec.parentCompositePodGroupName or "",
@@ -176,7 +166,7 @@ def neutral_composite(group: CompositePodGroup) -> CompositeGroup:
     ref, policy = spec.workloadRef, spec.schedulingPolicy
     mode = spec.disruptionMode.neutral() if spec.disruptionMode is not None else None
     return CompositeGroup(
-        ref=reference(group.apiVersion, group.kind, group.metadata),
+        ref=v1alpha2.reference(group.apiVersion, group.kind, group.metadata),
         metadata=group.metadata,
         min_group_count=policy.gang.minGroupCount if policy is not None and policy.gang is not None else None,
         disruption_mode=mode or DisruptionMode.POD,
@@ -185,7 +175,7 @@ def neutral_composite(group: CompositePodGroup) -> CompositeGroup:
         preemption_policy=spec.preemptionPolicy,
         template_ref=None if ref is None else TemplateRef(ref.workloadName or "", ref.templateName or ""),
         composite=spec.parentCompositePodGroupName or "",
-        topology=topology_key(spec.schedulingConstraints),
+        topology=v1alpha2.topology_key(spec.schedulingConstraints),
         conditions=tuple((group.status.conditions if group.status is not None else None) or ()),
     )
 
@@ -194,7 +184,7 @@ def neutral_workload(workload: WorkloadV1Beta1) -> Workload:
     """Return a v1beta1 Workload in neutral form, including the templates inside composites."""
     templates: dict[str, Template] = {}
     _collect(workload.spec.podGroupTemplates, workload.spec.compositePodGroupTemplates, "spec", templates)
-    ref = reference(workload.apiVersion, workload.kind, workload.metadata)
+    ref = v1alpha2.reference(workload.apiVersion, workload.kind, workload.metadata)
     return Workload(ref=ref, metadata=workload.metadata, templates=templates)
 
 
@@ -205,7 +195,9 @@ def _collect(
     into: dict[str, Template],
 ) -> None:
     for index, leaf in enumerate(leaves or ()):
-        into[f"{path}.podGroupTemplates[{index}]"] = _template(leaf, min_count(leaf.schedulingPolicy))
+        into[f"{path}.podGroupTemplates[{index}]"] = _template(
+            leaf, v1alpha2.min_count(leaf.schedulingPolicy)
+        )
     for index, composite in enumerate(composites or ()):
         here = f"{path}.compositePodGroupTemplates[{index}]"
         policy = composite.schedulingPolicy

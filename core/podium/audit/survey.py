@@ -23,15 +23,7 @@ from podium.api.meta import ObjectMeta, OwnerReference
 from podium.api.minors import group_minor, named, served_versions
 from podium.api.priority import effective_policy
 from podium.api.reads import Kind
-from podium.audit.capacity import (
-    ClusterCapacity,
-    DomainShortfall,
-    PinnedShortfall,
-    PodShape,
-    ReachableNodes,
-    Shortfall,
-    TopologyDomains,
-)
+from podium.audit import capacity
 from podium.cluster.reader import Child, ClusterReader
 from podium.groups.divergence import Divergence, measure_divergence
 from podium.groups.inferred import infer, owners_by_labels
@@ -151,10 +143,10 @@ class SurveyedGroup(msgspec.Struct, gc=False):
     labelled_otherwise: bool = False
     first_stored: StoredValues | None = None
     other_stored: set[StoredValues] | None = None
-    first_shape: PodShape | None = None
-    other_shapes: dict[PodShape, int] | None = None
+    first_shape: capacity.PodShape | None = None
+    other_shapes: dict[capacity.PodShape, int] | None = None
     divergence: Divergence | None = None
-    shortfall: Shortfall | None = None
+    shortfall: capacity.Shortfall | None = None
 
     @property
     def stored(self) -> list[StoredValues]:
@@ -163,7 +155,7 @@ class SurveyedGroup(msgspec.Struct, gc=False):
         return first + list(self.other_stored or ())
 
     @property
-    def shapes(self) -> dict[PodShape, int]:
+    def shapes(self) -> dict[capacity.PodShape, int]:
         """Return the number of live members by request, if sizes matter."""
         other_counts = self.other_shapes or {}
         first = {} if self.first_shape is None else {self.first_shape: self.live - sum(other_counts.values())}
@@ -228,7 +220,7 @@ class Survey:
         self.selected = selected
         self.kubernetes = named(minor)
         provided = provided_resources(view.device_classes.values())
-        self.capacity = ClusterCapacity(view.nodes.values(), minor, provided)
+        self.capacity = capacity.ClusterCapacity(view.nodes.values(), minor, provided)
         # Live pods without a controller, and live pods that name no group.
         self.uncontrolled: list[Pod] = []
         self.ungrouped: list[Pod] = []
@@ -238,7 +230,7 @@ class Survey:
         self.spreading: list[Pod] = []
         self.live, self.unlabelled = Counter[str](), Counter[str]()
         # The domains without and with the empty one.
-        self._by_rule: dict[bool, TopologyDomains] = {}
+        self._by_rule: dict[bool, capacity.TopologyDomains] = {}
         self._chains: dict[tuple[str, OwnerReference], tuple[ObjectRef, ...]] = {}
         self._groups: dict[tuple[bool, str, str, bool], SurveyedGroup] = {
             key: self._group(key, group) for key, group in view.groups.items()
@@ -340,12 +332,12 @@ class Survey:
         return claims
 
     @cached_property
-    def pinned(self) -> dict[GroupKey, PinnedShortfall]:
+    def pinned(self) -> dict[GroupKey, capacity.PinnedShortfall]:
         """Return the gangs that do not fit the nodes from which their volumes can be reached."""
         kinds = (Kind.POD, Kind.POD_GROUP, Kind.NODE, Kind.CLAIM, Kind.VOLUME)
         if not self.view.claims or not all(map(self.read, kinds)):
             return {}
-        reachable = ReachableNodes(self.view, self.capacity, self.minor)
+        reachable = capacity.ReachableNodes(self.view, self.capacity, self.minor)
         pinned = {}
         for surveyed in self.groups:
             if surveyed.group is not None and surveyed.group.min_count is not None:
@@ -355,7 +347,7 @@ class Survey:
         return pinned
 
     @cached_property
-    def outsized(self) -> dict[GroupKey, DomainShortfall]:
+    def outsized(self) -> dict[GroupKey, capacity.DomainShortfall]:
         """Return the gangs that fit no domain of their topology constraint."""
         if not all(map(self.read, (Kind.POD, Kind.POD_GROUP, Kind.NODE))):
             return {}
@@ -382,10 +374,10 @@ class Survey:
         """Return whether nodes with an empty topology label are a domain for a group."""
         return key.native and not group_minor(self.minor).named_domains
 
-    def _domains(self, key: GroupKey) -> TopologyDomains:
+    def _domains(self, key: GroupKey) -> capacity.TopologyDomains:
         empty_domain = self.has_empty_domain(key)
         if empty_domain not in self._by_rule:
-            self._by_rule[empty_domain] = TopologyDomains(
+            self._by_rule[empty_domain] = capacity.TopologyDomains(
                 self.view.nodes, self.capacity, self.minor, empty_domain=empty_domain
             )
         return self._by_rule[empty_domain]

@@ -25,21 +25,11 @@ from podium.kube.reflector import EventLogger
 from podium.kube.timeouts import within
 from podium.webhooks import certificates, rotation, tls
 from podium.webhooks.certificates import Pair
-from podium.webhooks.rotation import (
-    USUAL,
-    WRITES,
-    Periods,
-    Replica,
-    ReplicaReport,
-    RotationState,
-    RotationStep,
-    Stored,
-)
 from podium.webhooks.stores import Store, StoreContent
 from podium.webhooks.tls import Serving
 
 # Returns whether each replica serves under a CA, in the order of the reports.
-Probe = Callable[[Sequence[ReplicaReport], bytes], Awaitable[Sequence[bool]]]
+Probe = Callable[[Sequence[rotation.ReplicaReport], bytes], Awaitable[Sequence[bool]]]
 
 # All replicas may try to write at the same time, and one wins each round.
 _ATTEMPTS = 50
@@ -72,7 +62,7 @@ class Publisher(Protocol):
         ...
 
 
-async def _probe_all(reports: Sequence[ReplicaReport], authority: bytes) -> Sequence[bool]:
+async def _probe_all(reports: Sequence[rotation.ReplicaReport], authority: bytes) -> Sequence[bool]:
     """Probe all replicas at once, so that all vanished replicas together cost one timeout."""
     return await asyncio.gather(
         *(tls.serves(report.address, authority, report.names[0]) for report in reports)
@@ -169,7 +159,7 @@ class CertificateRotator(_Renewal):
         address: tuple[str, int],
         now: Callable[[], datetime],
         log_event: EventLogger,
-        periods: Periods = USUAL,
+        periods: rotation.Periods = rotation.USUAL,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Sleep = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
@@ -188,16 +178,16 @@ class CertificateRotator(_Renewal):
             jitter=jitter,
         )
         self._store = store
-        self._me = Replica(replica, address, names)
+        self._me = rotation.Replica(replica, address, names)
         self._periods = periods
         self._probe = probe
         # The last stored state, and the time since which the store is empty.
-        self._last: Stored | None = None
+        self._last: rotation.Stored | None = None
         self._gone_since: float | None = None
         self._bundle = b""
         self._published_at = 0.0
         # Consecutive polls at which a report was not proven, while a CA is being dropped.
-        self._unproven: Counter[ReplicaReport] = Counter()
+        self._unproven: Counter[rotation.ReplicaReport] = Counter()
         self._logged = ""
 
     async def load_pair(self) -> None:
@@ -235,25 +225,25 @@ class CertificateRotator(_Renewal):
             return self._poll
         seen = await self._look(self._publisher, stored)
         step = rotation.decide(stored, self._me, seen, self._now(), self._periods)
-        if step in WRITES:
+        if step in rotation.WRITES:
             written = await self._advance(content, step)
-            if written and step is RotationStep.DROP and seen.silent:
+            if written and step is rotation.RotationStep.DROP and seen.silent:
                 self._log_event("replicas not waited for", {"replicas": sorted(seen.silent)})
             return 0.0
-        if step is RotationStep.PUBLISH:
+        if step is rotation.RotationStep.PUBLISH:
             return 0.0 if await self._publish(self._publisher, content, stored) else self._poll
         missing = [
             report.replica for report in stored.reports if report.replica not in seen.proven | seen.silent
         ]
         self._tell(
-            "" if step is RotationStep.REST else step.value,
-            {"replicas": missing} if step is RotationStep.PROVE else {},
+            "" if step is rotation.RotationStep.REST else step.value,
+            {"replicas": missing} if step is rotation.RotationStep.PROVE else {},
         )
-        if step is RotationStep.WAIT and seen.published is not None:
+        if step is rotation.RotationStep.WAIT and seen.published is not None:
             return min(self._periods.poll, self._periods.grace - seen.published).total_seconds()
         return self._poll
 
-    async def _settle(self) -> tuple[StoreContent, Stored]:
+    async def _settle(self) -> tuple[StoreContent, rotation.Stored]:
         """Advance the store to a state from which we may serve, and serve its leaf."""
         for _ in range(_ATTEMPTS):
             content = await self._store.read()
@@ -262,8 +252,10 @@ class CertificateRotator(_Renewal):
             if content.stored is None and self._last is not None:
                 await self._restore(self._last, content.version)
                 continue
-            step = rotation.decide(content.stored, self._me, RotationState(), self._now(), self._periods)
-            if step not in WRITES:
+            step = rotation.decide(
+                content.stored, self._me, rotation.RotationState(), self._now(), self._periods
+            )
+            if step not in rotation.WRITES:
                 assert content.stored is not None, "nothing stored is a step that writes"
                 self._last, self._gone_since = content.stored, None
                 self._load_stored(content.stored.serving)
@@ -281,7 +273,7 @@ class CertificateRotator(_Renewal):
         except PodiumError as error:
             self._log_event(_NOT_KEPT, {"error": str(error)})
 
-    async def _restore(self, last: Stored, version: str) -> None:
+    async def _restore(self, last: rotation.Stored, version: str) -> None:
         """Restore a deleted state, because API servers still trust it, and begin to replace its CA.
 
         Raises PodiumError if API servers trust another bundle: this replica was suspended, and another
@@ -300,7 +292,7 @@ class CertificateRotator(_Renewal):
         if await self._store.write(last, version):
             self._log_event("certificates restored", {})
 
-    async def _advance(self, content: StoreContent, step: RotationStep) -> bool:
+    async def _advance(self, content: StoreContent, step: rotation.RotationStep) -> bool:
         """Do a step that writes. Return False if another replica wrote first."""
         now, registered = self._now(), b""
         if content.stored is None and self._publisher is not None:
@@ -317,24 +309,24 @@ class CertificateRotator(_Renewal):
             registered=registered,
         )
         written = await self._store.write(after, content.version)
-        if written and step is not RotationStep.REPORT:
+        if written and step is not rotation.RotationStep.REPORT:
             self._log_event(step.value, {})
         return written
 
-    async def _look(self, publisher: Publisher, stored: Stored) -> RotationState:
+    async def _look(self, publisher: Publisher, stored: rotation.Stored) -> rotation.RotationState:
         """Read back the bundle and, while a CA is being dropped, probe every replica."""
         bundle = stored.bundle
         if not await publisher.published(bundle):
             self._bundle = b""
-            return RotationState()
+            return rotation.RotationState()
         self.registered = True
         if bundle != self._bundle:
             self._bundle, self._published_at = bundle, self._monotonic()
         proven, silent = await self._ask_all(stored)
         waited = timedelta(seconds=self._monotonic() - self._published_at)
-        return RotationState(waited, proven, silent)
+        return rotation.RotationState(waited, proven, silent)
 
-    async def _ask_all(self, stored: Stored) -> tuple[frozenset[str], frozenset[str]]:
+    async def _ask_all(self, stored: rotation.Stored) -> tuple[frozenset[str], frozenset[str]]:
         """Return the replicas that serve under the signer, and those that have not for `patience` polls."""
         reports = stored.reports if stored.retired else ()
         answers = await self._probe(reports, stored.signer.certificate) if reports else ()
@@ -348,14 +340,14 @@ class CertificateRotator(_Renewal):
         )
         return frozenset(report.replica for report, proven in asked if proven), frozenset(silent)
 
-    async def _publish(self, publisher: Publisher, content: StoreContent, stored: Stored) -> bool:
+    async def _publish(self, publisher: Publisher, content: StoreContent, stored: rotation.Stored) -> bool:
         """Publish if the store is unchanged since the last read; return whether the bundle stayed."""
         if (await self._store.read()).version != content.version:
             return True
         await publisher.publish(stored.bundle)
         stuck = await publisher.published(stored.bundle)
         if stuck:
-            self._log_event(RotationStep.PUBLISH.value, {})
+            self._log_event(rotation.RotationStep.PUBLISH.value, {})
         elif not publisher.settling:
             self._log_event(
                 _NOT_KEPT, {"error": "the API server has another registration than the one just written"}

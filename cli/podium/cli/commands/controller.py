@@ -2,15 +2,7 @@
 
 import click
 
-from podium.cli.config.processoptions import (
-    OBJECT_NAME,
-    ElectionOptions,
-    LogOptions,
-    ProcessOptions,
-    leader_options,
-    log_options,
-    process_options,
-)
+from podium.cli.config import processoptions
 from podium.cli.main import examples
 
 
@@ -23,23 +15,23 @@ from podium.cli.main import examples
         ),
     )
 )
-@process_options(metrics_port=9091)
-@leader_options("podium-controller")
+@processoptions.process_options(metrics_port=9091)
+@processoptions.leader_options("podium-controller")
 @click.option("--config", metavar="FILE", help="File with a ControllerConfiguration.")
 @click.option(
     "--deployment",
-    type=OBJECT_NAME,
+    type=processoptions.OBJECT_NAME,
     help="Deployment of this process. When it is scaled to 0 or deleted, groups lose Podium's finalizer "
     "and conditions.",
 )
-@log_options
+@processoptions.log_options
 def command(
     *,
-    process: ProcessOptions,
-    election: ElectionOptions,
+    process: processoptions.ProcessOptions,
+    election: processoptions.ElectionOptions,
     config: str | None,
     deployment: tuple[str, str] | None,
-    log: LogOptions,
+    log: processoptions.LogOptions,
 ) -> None:
     """Maintain the condition PodsNotMatchingPriority of every PodGroup.
 

@@ -5,15 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from podium.cli.config.processoptions import (
-    OBJECT_NAME,
-    ElectionOptions,
-    LogOptions,
-    ProcessOptions,
-    leader_options,
-    log_options,
-    process_options,
-)
+from podium.cli.config import processoptions
 from podium.cli.main import examples
 from podium.documents.sources import STDIN_NAME
 
@@ -45,8 +37,8 @@ class _RateType(click.ParamType[int | Literal["unlimited"]]):
         ),
     )
 )
-@process_options(metrics_port=9092)
-@leader_options("podium-scheduler")
+@processoptions.process_options(metrics_port=9092)
+@processoptions.leader_options("podium-scheduler")
 @click.option(
     "--config",
     metavar="FILE",
@@ -59,19 +51,19 @@ class _RateType(click.ParamType[int | Literal["unlimited"]]):
 )
 @click.option(
     "--deployment",
-    type=OBJECT_NAME,
+    type=processoptions.OBJECT_NAME,
     help="Deployment of this process. When it is scaled to 0 or deleted, nominations of pods, marks of "
     "victims and conditions of groups are withdrawn.",
 )
-@log_options
+@processoptions.log_options
 def command(
     *,
-    process: ProcessOptions,
-    election: ElectionOptions,
+    process: processoptions.ProcessOptions,
+    election: processoptions.ElectionOptions,
     config: str | None,
     evictions_per_minute: int | Literal["unlimited"] | None,
     deployment: tuple[str, str] | None,
-    log: LogOptions,
+    log: processoptions.LogOptions,
 ) -> None:
     """Schedule the pods whose schedulerName is podium-scheduler, whole groups at once.
 

@@ -17,6 +17,7 @@ from podium.answers.audits.report import (
     IgnoreShare,
 )
 from podium.api.findings import Finding
+from podium.cli.render import words
 from podium.cli.render.context import Context, RuleFindings, by_rule
 from podium.cli.render.html import (
     Cell,
@@ -30,20 +31,6 @@ from podium.cli.render.html import (
     whole,
 )
 from podium.cli.render.pictures.sections import map_section
-from podium.cli.render.words import (
-    amounts,
-    aside_lines,
-    by_need,
-    by_value,
-    findings_title,
-    group_name,
-    headline,
-    holds,
-    is_all_clear,
-    new_to,
-    read_line,
-    unchecked_line,
-)
 from podium.text import count, listed, some
 
 # Maximum lengths of the lists on the page; docs/reports.md states these numbers.
@@ -65,10 +52,10 @@ def render_page(report: AuditReport, context: Context) -> str:
         map_section(context.cluster),
         _fixes(summary.fixes),
         groups_section(report.groups),
-        findings_section(findings_title(summary), by_rule(report.findings, context.rules)),
+        findings_section(words.findings_title(summary), by_rule(report.findings, context.rules)),
         _aside("known", "Known", "Findings that are also in the baseline", report.known),
         _aside("gone", "Gone", "Findings of the baseline that are gone", report.gone),
-        _ignores(by_need(summary.ignores)),
+        _ignores(words.by_need(summary.ignores)),
         _aside("ignored", "Ignored", "Ignored findings, with reasons", report.ignored),
         left_out_section(summary),
     ]
@@ -76,15 +63,15 @@ def render_page(report: AuditReport, context: Context) -> str:
         f"Made by podium {text(context.version)} on {text(context.made)}.\n"
         "Long lists are cut; <code>podium audit -o json</code> has everything."
     )
-    title = f"Podium audit: {headline(summary)}"
+    title = f"Podium audit: {words.headline(summary)}"
     return whole(title, _header(report, context), sections, footer, script=_SCRIPT.read_text("utf-8"))
 
 
 def _header(report: AuditReport, context: Context) -> str:
     summary = report.summary
     blocked = summary.blocked
-    new = new_to(summary)
-    verdict = "blocked" if blocked.groups or blocked.pods else "clear" if is_all_clear(summary) else ""
+    new = words.new_to(summary)
+    verdict = "blocked" if blocked.groups or blocked.pods else "clear" if words.is_all_clear(summary) else ""
     numbers = [
         ("blocked", "group", "will not schedule", blocked.groups),
         ("blocked", "pod", "will not schedule", blocked.pods),
@@ -102,16 +89,16 @@ def _header(report: AuditReport, context: Context) -> str:
     if summary.ignores:
         numbers.append(("", "ignored finding", "", summary.ignored))
     eyebrow = f"Podium audit for Kubernetes {summary.kubernetes} ({summary.chosenBy})"
-    unchecked = unchecked_line(summary.notChecked)
+    unchecked = words.unchecked_line(summary.notChecked)
     return "\n".join(
         [
             "<header>",
             f'<p class="eyebrow">{text(eyebrow)}</p>',
-            f'<h1 class="{verdict}">{text(headline(summary))}</h1>',
+            f'<h1 class="{verdict}">{text(words.headline(summary))}</h1>',
             f'<p class="caution">{text(unchecked)}</p>' if unchecked else "",
             tiles(numbers),
-            *(f"<p>{text(line)}</p>" for line in aside_lines(summary)),
-            f"<p>{text(read_line(summary, context.input))}</p>",
+            *(f"<p>{text(line)}</p>" for line in words.aside_lines(summary)),
+            f"<p>{text(words.read_line(summary, context.input))}</p>",
             "</header>",
         ]
     )
@@ -142,7 +129,7 @@ def _blocked(label: str, shares: Sequence[BlockedShare]) -> str:
     rows = []
     for share in shares:
         groups = [count(share.blocked.groups, "group")] if share.blocked.groups else []
-        note = ", ".join([*groups, *amounts(share.blocked.accelerators)])
+        note = ", ".join([*groups, *words.amounts(share.blocked.accelerators)])
         rows.append((share.name, note, share.blocked.pods))
     return _chart(f"Will not schedule, by {label}", label.capitalize(), "bad", rows)
 
@@ -168,7 +155,7 @@ def _fixes(fixes: Sequence[FixShare]) -> str:
 
 
 def _name(group: DivergentGroup) -> str:
-    return text(group_name(group))
+    return text(words.group_name(group))
 
 
 def groups_section(
@@ -187,7 +174,7 @@ def groups_section(
 
 
 def _pods(group: DivergentGroup) -> str:
-    values = by_value(group.divergent)
+    values = words.by_value(group.divergent)
     short = "; ".join(f"{len(names):,} at {priority}: {some(names)}" for priority, names in values)
     lists = [
         f"<p>At {priority}:</p><ul>{''.join(f'<li>{text(name)}</li>' for name in names[:POD_NAMES])}</ul>"
@@ -257,7 +244,7 @@ def _aside(name: str, title: str, caption: str, findings: Sequence[Finding]) -> 
 def _ignores(ignores: Sequence[IgnoreShare]) -> str:
     def row(share: IgnoreShare) -> tuple[str, str]:
         objects = text(", ".join(share.objects)) or "all objects"
-        note = f'<span class="note">{count(share.findings, "finding")}, {text(holds(share))}</span>'
+        note = f'<span class="note">{count(share.findings, "finding")}, {text(words.holds(share))}</span>'
         return f"<code>{text(share.rule)}</code> {objects} {note}", text(share.reason)
 
     body = table("What the configuration ignores", ("Ignore", "Reason"), ignores, row, limit=ASIDE)
@@ -266,7 +253,7 @@ def _ignores(ignores: Sequence[IgnoreShare]) -> str:
 
 def left_out_section(summary: AuditSummary) -> str:
     """Return what was not read or not checked; empty for none."""
-    skipped = ", ".join(amounts(summary.skipped))
+    skipped = ", ".join(words.amounts(summary.skipped))
     parts = [
         table(
             "Kinds that could not be read",

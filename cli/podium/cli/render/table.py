@@ -16,25 +16,9 @@ from podium.answers.audits.report import (
     NotChecked,
 )
 from podium.api.findings import Finding
+from podium.cli.render import words
 from podium.cli.render.context import Context, RuleFindings, by_rule
 from podium.cli.render.text import Layout
-from podium.cli.render.words import (
-    accelerators,
-    amounts,
-    aside_lines,
-    by_need,
-    by_value,
-    findings_line,
-    findings_title,
-    group_name,
-    headline,
-    holds,
-    is_of_another_release,
-    read_line,
-    release_line,
-    unchecked_line,
-    unrun_line,
-)
 from podium.text import count, listed, some, visible
 
 # Maximum lengths of the lists in the table.
@@ -60,17 +44,17 @@ def render_wide(report: AuditReport, context: Context) -> str:
 
 def _render(report: AuditReport, context: Context, layout: Layout) -> str:
     summary = report.summary
-    if is_of_another_release(summary):
-        layout.paragraph(release_line(summary))
-    layout.paragraph(headline(summary), style="bold")
-    if unchecked := unchecked_line(summary.notChecked):
+    if words.is_of_another_release(summary):
+        layout.paragraph(words.release_line(summary))
+    layout.paragraph(words.headline(summary), style="bold")
+    if unchecked := words.unchecked_line(summary.notChecked):
         layout.paragraph(unchecked)
-    layout.paragraph(findings_line(summary, report.groups))
-    for line in aside_lines(summary):
+    layout.paragraph(words.findings_line(summary, report.groups))
+    for line in words.aside_lines(summary):
         layout.paragraph(line)
-    layout.paragraph(read_line(summary, context.input))
-    if not is_of_another_release(summary):
-        layout.paragraph(release_line(summary))
+    layout.paragraph(words.read_line(summary, context.input))
+    if not words.is_of_another_release(summary):
+        layout.paragraph(words.release_line(summary))
     _blocked(layout, "namespace", summary.blockedByNamespace)
     _blocked(layout, "owner", summary.blockedByOwner)
     layout.listing(
@@ -89,10 +73,10 @@ def _render(report: AuditReport, context: Context, layout: Layout) -> str:
         limit=SHARES,
     )
     _groups(layout, report.groups)
-    findings_by_rule(layout, findings_title(summary), by_rule(report.findings, context.rules))
+    findings_by_rule(layout, words.findings_title(summary), by_rule(report.findings, context.rules))
     _aside(layout, "Known", by_rule(report.known, context.rules))
     _aside(layout, "Gone", by_rule(report.gone, context.rules))
-    _ignores(layout, by_need(summary.ignores))
+    _ignores(layout, words.by_need(summary.ignores))
     if layout.width is None:
         findings_by_rule(layout, "Ignored", by_rule(report.ignored, context.rules))
     _left_out(layout, summary)
@@ -104,7 +88,12 @@ def _blocked(layout: Layout, label: str, shares: Sequence[BlockedShare]) -> None
         f"Will not schedule, by {label}",
         (label.upper(), "GROUPS", "PODS", "ACCELERATORS"),
         shares,
-        lambda share: (share.name, share.blocked.groups, share.blocked.pods, accelerators(share.blocked)),
+        lambda share: (
+            share.name,
+            share.blocked.groups,
+            share.blocked.pods,
+            words.accelerators(share.blocked),
+        ),
         limit=SHARES,
     )
 
@@ -114,7 +103,12 @@ def _groups(layout: Layout, groups: Sequence[DivergentGroup]) -> None:
         "Divergent groups",
         ("GROUP", "PRIORITY", "MEMBERS", "DIVERGENT PODS"),
         groups,
-        lambda group: (group_name(group), str(group.priority), group.members, _divergent(layout, group)),
+        lambda group: (
+            words.group_name(group),
+            str(group.priority),
+            group.members,
+            _divergent(layout, group),
+        ),
         limit=GROUPS,
         right=(1,),
     )
@@ -122,7 +116,7 @@ def _groups(layout: Layout, groups: Sequence[DivergentGroup]) -> None:
 
 def _divergent(layout: Layout, group: DivergentGroup) -> str:
     parts = []
-    for priority, names in by_value(group.divergent):
+    for priority, names in words.by_value(group.divergent):
         shown = some(names, len(names) if layout.width is None else POD_NAMES)
         parts.append(f"{len(names):,} at {priority}: {shown}")
     return "; ".join(parts)
@@ -181,7 +175,7 @@ def _ignores(layout: Layout, ignores: Sequence[IgnoreShare]) -> None:
     layout.heading("Ignores")
     for share in layout.first(ignores, IGNORES):
         objects = visible(", ".join(share.objects)) or "all objects"
-        line = f"{share.rule}  {objects}  {count(share.findings, 'finding')}, {holds(share)}"
+        line = f"{share.rule}  {objects}  {count(share.findings, 'finding')}, {words.holds(share)}"
         reason = visible(f"reason: {share.reason}")
         if layout.width is None:
             layout.paragraph(f"{line}  {reason}", indent="  ")
@@ -195,7 +189,7 @@ def _left_out(layout: Layout, summary: AuditSummary) -> None:
     not_checked(layout, summary.notChecked)
     if summary.skipped:
         layout.heading("Skipped")
-        layout.paragraph(f"Kinds that Podium does not read: {', '.join(amounts(summary.skipped))}.")
+        layout.paragraph(f"Kinds that Podium does not read: {', '.join(words.amounts(summary.skipped))}.")
 
 
 def not_checked(layout: Layout, missing: Sequence[NotChecked]) -> None:
@@ -206,7 +200,7 @@ def not_checked(layout: Layout, missing: Sequence[NotChecked]) -> None:
     if missing:
         layout.heading("Not checked")
     if missing and layout.width is not None:
-        layout.paragraph(f"{unrun_line(missing)} -o wide lists the rules.")
+        layout.paragraph(f"{words.unrun_line(missing)} -o wide lists the rules.")
         return
     for skipped in missing:
         rules = listed(skipped.rules) or "no rule"

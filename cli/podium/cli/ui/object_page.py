@@ -10,18 +10,7 @@ from podium.cli.render.html import first_of, fix_markup, folded, section, table,
 from podium.cli.render.whatif_page import plan_sections, verdict
 from podium.cli.render.why_words import departure_line, gain_reason, source_line, values, when
 from podium.cli.render.words import amounts
-from podium.cli.ui.page_parts import (
-    ROWS,
-    Here,
-    PageContext,
-    badge,
-    link,
-    object_link,
-    page,
-    pager,
-    sliced,
-    unit_link,
-)
+from podium.cli.ui import page_parts
 from podium.cli.ui.threatened import PATH
 from podium.text import count, some
 
@@ -61,8 +50,8 @@ def object_page(  # noqa: PLR0917 - the content, and its frame
     related: Related,
     report: WhatIf | None,
     now: datetime | None,
-    here: Here,
-    around: PageContext,
+    here: page_parts.Here,
+    around: page_parts.PageContext,
 ) -> str:
     """Return the page; `report` is the plan, if one was made, and `now` None for the past of a file."""
     sections = [
@@ -74,14 +63,16 @@ def object_page(  # noqa: PLR0917 - the content, and its frame
         _members(related.members, here),
         _unknown(account.unknown),
     ]
-    return page(str(account.object), here, around, _header(account, related), sections)
+    return page_parts.page(str(account.object), here, around, _header(account, related), sections)
 
 
 def _header(account: Account, related: Related) -> str:
     subject = account.object
     about = f"<p>{text('; '.join(subject.about))}.</p>" if subject.about else ""
     group = (
-        f"<p>Its group: {object_link('PodGroup', *related.group)}.</p>" if related.group is not None else ""
+        f"<p>Its group: {page_parts.object_link('PodGroup', *related.group)}.</p>"
+        if related.group is not None
+        else ""
     )
     owners = "Owner" if len(related.owners) == 1 else "Owners"
     facts = (
@@ -93,14 +84,14 @@ def _header(account: Account, related: Related) -> str:
     threat = f"<p>{_threat(subject)}</p>" if account.state in (RunState.STARTING, RunState.RUNNING) else ""
     style = _STYLES.get(account.state, "")
     return (
-        f'<p class="eyebrow">{badge(account.state)} {text(subject.kind)}</p>\n'
+        f'<p class="eyebrow">{page_parts.badge(account.state)} {text(subject.kind)}</p>\n'
         f'<h1 class="{style} long">{text(account.summary)}</h1>\n{about}{group}{known}{threat}'
     )
 
 
 def _threat(subject: Subject) -> str:
     kind = "group" if subject.kind != "Pod" else "pod"
-    return link("What can preempt it", PATH, kind=kind, name=f"{subject.namespace}/{subject.name}")
+    return page_parts.link("What can preempt it", PATH, kind=kind, name=f"{subject.namespace}/{subject.name}")
 
 
 def _fix(fix: str) -> str:
@@ -123,7 +114,7 @@ def _plan_section(report: WhatIf | None) -> Sequence[str]:
     if report is None:
         return ()
     room = section("take", "What would make room", verdict(report, "h3"))
-    return room, *plan_sections(report, named=unit_link)
+    return room, *plan_sections(report, named=page_parts.unit_link)
 
 
 def _priority(counted: Counted | None) -> str:
@@ -147,7 +138,7 @@ def _departures(account: Account, now: datetime | None) -> str:
 def _departure(departure: Departure, account: Account, now: datetime | None) -> str:
     preemptor = departure.preemptor
     known = (
-        f"<p>See {object_link(preemptor.kind, preemptor.namespace, preemptor.name)}.</p>"
+        f"<p>See {page_parts.object_link(preemptor.kind, preemptor.namespace, preemptor.name)}.</p>"
         if preemptor and preemptor.name
         else ""
     )
@@ -170,18 +161,20 @@ def _gains(gains: Sequence[Gain], now: datetime | None) -> str:
     )
 
 
-def _members(members: Sequence[Member], here: Here) -> str:
-    shown, position = sliced(members, here.query.get("page", ""))
+def _members(members: Sequence[Member], here: page_parts.Here) -> str:
+    shown, position = page_parts.sliced(members, here.query.get("page", ""))
 
     def row(member: Member) -> tuple[str, ...]:
-        pod = object_link("Pod", member.namespace, member.name)
-        return pod, badge(member.state), str(member.priority), text(member.node)
+        pod = page_parts.object_link("Pod", member.namespace, member.name)
+        return pod, page_parts.badge(member.state), str(member.priority), text(member.node)
 
     header = ("Pod", "State", "Priority", "Node")
     body = folded(
-        shown, lambda some: table("Waiting pods first", header, some, row, numbers=(2,), kind="rows"), ROWS
+        shown,
+        lambda some: table("Waiting pods first", header, some, row, numbers=(2,), kind="rows"),
+        page_parts.ROWS,
     )
-    body += pager(here, position, len(shown), len(members))
+    body += page_parts.pager(here, position, len(shown), len(members))
     return section("members", f"Members: {count(len(members), 'pod')}", body)
 
 

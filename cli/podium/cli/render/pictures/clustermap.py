@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from podium.api.core import Node
 from podium.api.podrequests import CPU
+from podium.cli.render.pictures import use
 from podium.cli.render.pictures.drawing import (
     WIDTH,
     Anchor,
@@ -28,17 +29,6 @@ from podium.cli.render.pictures.drawing import (
     cells,
     filled,
     short,
-)
-from podium.cli.render.pictures.use import (
-    Band,
-    amount_words,
-    bands_of,
-    holdings,
-    parts_of,
-    parts_words,
-    resource_order,
-    shown_resources,
-    style_of,
 )
 from podium.cluster.reader import ClusterReader
 from podium.text import count, natural, some
@@ -89,7 +79,7 @@ class ClusterMap(NamedTuple):
     `unshown` is the number of nodes without accelerators in a cluster that has some.
     """
 
-    bands: Sequence[Band]
+    bands: Sequence[use.Band]
     nodes: Sequence[NodeUse]
     label: str = ""
     unshown: int = 0
@@ -110,8 +100,8 @@ class ClusterMap(NamedTuple):
 
 def cluster_map(view: ClusterReader) -> ClusterMap | None:
     """Return the map of a whole cluster, or None if no node has anything to show."""
-    held = list(holdings(view))
-    rooms = shown_resources(view.nodes.values(), resource_order(view.nodes.values(), held))
+    held = list(use.holdings(view))
+    rooms = use.shown_resources(view.nodes.values(), use.resource_order(view.nodes.values(), held))
     if not rooms:
         return None
     by_priority: Counter[int] = Counter()
@@ -119,12 +109,12 @@ def cluster_map(view: ClusterReader) -> ClusterMap | None:
         resource, most = rooms.get(holding.node, ("", 0))
         if amount := min(holding.amounts.get(resource, 0), most):
             by_priority[holding.priority] += amount * (not holding.terminating)
-    bands = bands_of(+by_priority, view.classes)
+    bands = use.bands_of(+by_priority, view.classes)
     amounts: dict[str, Counter[Style]] = defaultdict(Counter)
     for holding in held:
         resource, most = rooms.get(holding.node, ("", 0))
         if amount := min(holding.amounts.get(resource, 0), most):
-            style = Style.TERMINATING if holding.terminating else style_of(holding.priority, bands)
+            style = Style.TERMINATING if holding.terminating else use.style_of(holding.priority, bands)
             amounts[holding.node][style] += amount
     label = _domain_label(view.nodes.values())
     nodes = []
@@ -132,7 +122,7 @@ def cluster_map(view: ClusterReader) -> ClusterMap | None:
         node = view.nodes[name]
         rest = Style.CORDONED if node.spec is not None and node.spec.unschedulable else Style.FREE
         domain = (node.metadata.labels or {}).get(label, "") if label else ""
-        nodes.append(NodeUse(name, resource, filled(parts_of(amounts[name]), capacity, rest), domain))
+        nodes.append(NodeUse(name, resource, filled(use.parts_of(amounts[name]), capacity, rest), domain))
     nodes.sort(key=lambda node: (natural(node.domain), natural(node.name)))
     return ClusterMap(bands, nodes, label, len(view.nodes) - len(nodes))
 
@@ -197,7 +187,7 @@ def _sum_row(name: str, nodes: Sequence[NodeUse]) -> _Row:
     total: Counter[Style] = Counter()
     for node in nodes:
         total.update(dict(node.parts))
-    return _Row(name, f"{count(len(nodes), 'node')}, {free_words(nodes)}", parts_of(total), nodes)
+    return _Row(name, f"{count(len(nodes), 'node')}, {free_words(nodes)}", use.parts_of(total), nodes)
 
 
 def _alike(nodes: Sequence[NodeUse]) -> Iterator[_Row]:
@@ -218,7 +208,7 @@ def _alike(nodes: Sequence[NodeUse]) -> Iterator[_Row]:
         yield _sum_row("other states", rest)
 
 
-def _row_panel(heading: str, rows: Sequence[_Row], bands: Sequence[Band]) -> Panel:
+def _row_panel(heading: str, rows: Sequence[_Row], bands: Sequence[use.Band]) -> Panel:
     boxes: list[Box] = []
     labels: list[Label] = []
     spots: list[Spot] = []
@@ -241,7 +231,7 @@ def row_boxes(parts: Parts, resource: str, place: Rectangle) -> Iterable[Box]:
     return bar(parts, place)
 
 
-def _block_panel(heading: str, nodes: Sequence[NodeUse], bands: Sequence[Band]) -> Panel:
+def _block_panel(heading: str, nodes: Sequence[NodeUse], bands: Sequence[use.Band]) -> Panel:
     boxes: list[Box] = []
     spots: list[Spot] = []
     most = max((node.capacity for node in nodes if _in_cells(node)), default=2 * _COLUMNS)
@@ -264,10 +254,10 @@ def _in_cells(node: NodeUse) -> bool:
     return node.resource != CPU and node.capacity <= CELLS
 
 
-def _words(nodes: Sequence[NodeUse], bands: Sequence[Band]) -> tuple[str, str]:
+def _words(nodes: Sequence[NodeUse], bands: Sequence[use.Band]) -> tuple[str, str]:
     """Return the note of a panel, and the description of its drawing."""
     total = _sum_row("", nodes)
-    return total.note, f"{total.note}: {parts_words(total.parts, nodes[0].resource, bands)}"
+    return total.note, f"{total.note}: {use.parts_words(total.parts, nodes[0].resource, bands)}"
 
 
 def span(names: Sequence[str]) -> str:
@@ -282,18 +272,18 @@ def _ranks(at: int, rows: Sequence[_Row]) -> str:
     return f"{f'States {first} to {last}' if rows[1:] else f'State {first}'}, by number of nodes"
 
 
-def _spot_words(row: _Row, bands: Sequence[Band]) -> str:
+def _spot_words(row: _Row, bands: Sequence[use.Band]) -> str:
     name = short(row.name) if len(row.nodes) == 1 else f"{row.name}: {some(short(n.name) for n in row.nodes)}"
     resource = row.nodes[0].resource
-    return f"{name}: {short(resource)}: {parts_words(row.parts, resource, bands)}"
+    return f"{name}: {short(resource)}: {use.parts_words(row.parts, resource, bands)}"
 
 
 def free_words(nodes: Sequence[NodeUse]) -> str:
     """Return the free amount of nodes and their capacity: `12 of 256 free`."""
     resource = nodes[0].resource
     free = sum(amount for node in nodes for style, amount in node.parts if style is Style.FREE)
-    whole = amount_words(resource, sum(node.capacity for node in nodes))
-    return f"{amount_words(resource, free)} of {whole} {'cpu ' * (resource == CPU)}free"
+    whole = use.amount_words(resource, sum(node.capacity for node in nodes))
+    return f"{use.amount_words(resource, free)} of {whole} {'cpu ' * (resource == CPU)}free"
 
 
 def _slices(items: Sequence[T], length: int) -> Iterator[Sequence[T]]:
