@@ -7,6 +7,7 @@ again) and short-circuits. Documents here are in canonical form.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum, auto
 from typing import Any, NamedTuple
 
@@ -66,6 +67,7 @@ def _facts(checks: Sequence[FieldCheck]) -> Mapping[Fact, Any]:
     return {check.fact: check.value for check in checks if check.fact is not None}
 
 
+@dataclass(eq=False)
 class Field:
     """A field: its Go type, the treatment of its zero value, its gate and its checks.
 
@@ -74,40 +76,25 @@ class Field:
     The result of `default` replaces an absent value before the checks. `description` is for the schema.
     """
 
-    def __init__(
-        self,
-        name: str,
-        read: "Reader",
-        go: str,
-        *,
-        pointer: bool = False,
-        always: bool = False,
-        zero: Any = None,
-        shape: "StructSchema | None" = None,
-        many: bool = False,
-        key: str = "",
-        gate: str = "",
-        stops: Sequence[FieldCheck] = (),
-        checks: Sequence[FieldCheck] = (),
-        default: Callable[[], Any] | None = None,
-        description: str = "",
-    ) -> None:
-        self.name = name
-        self.read = read
-        self.go = go
-        self.pointer = pointer
-        self.always = always
-        self.zero = zero
-        self.shape = shape
-        self.many = many
-        self.key = key
-        self.gate = gate
-        self.stops = tuple(stop.run for stop in stops)
-        self.checks = tuple(check.run for check in checks)
-        self.optional = optional in stops
-        self.default = default
-        self.description = description
-        self.facts = _facts((*stops, *checks))
+    name: str
+    read: "Reader"
+    go: str
+    _: KW_ONLY
+    pointer: bool = False
+    always: bool = False
+    zero: Any = None
+    shape: "StructSchema | None" = None
+    many: bool = False
+    key: str = ""
+    gate: str = ""
+    stops: Sequence[FieldCheck] = ()
+    checks: Sequence[FieldCheck] = ()
+    default: Callable[[], Any] | None = None
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        self.optional = optional in self.stops
+        self.facts = _facts((*self.stops, *self.checks))
 
 
 class StructSchema:
@@ -194,14 +181,14 @@ def _validate_field(
     errors: list[FieldError] = []
     stopped = False
     for stop in field.stops:
-        failures = stop(path, value, stored, write)
+        failures = stop.run(path, value, stored, write)
         if failures is not None:
             errors += failures
             stopped = True
     if stopped:
         return errors
     for check in field.checks:
-        errors += check(path, value, stored, write) or ()
+        errors += check.run(path, value, stored, write) or ()
     shape = field.shape
     if shape is None or value is None:
         return errors
