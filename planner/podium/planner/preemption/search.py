@@ -283,6 +283,7 @@ class Search:
         for _ in range(tries):
             if not self._may_improve or not before:
                 break
+            self._effort += len(staying)
             some = self._chance.sample(before, min(len(before), _REBUILT // 2))
             near = self._near(some[:2], staying)
             some += self._chance.sample(near, min(len(near), (_REBUILT - len(some)) // 2))
