@@ -275,7 +275,8 @@ def test_the_webhook_gets_native_kinds(scene: Scene, plural: str) -> None:
         assert scene.recorder.take(name) == []
         scene.ask("PATCH", f"{where}/{name}", {"metadata": {"annotations": SAVING}}, MERGE)
         judged = [f"validate UPDATE {version} {plural}"] if plural == "podgroups" else []
-        assert scene.recorder.take(name) == judged
+        # An API server admits a patch again if its cache was behind.
+        assert list(dict.fromkeys(scene.recorder.take(name))) == judged
         scene.ask("DELETE", f"{where}/{name}")
         scene.ask("POST", groups(api_version, plural, "kube-system"), document(api_version, plural, name))
         assert scene.recorder.take(name) == []
