@@ -277,10 +277,7 @@ def least_harm(
     if first is None or not effort or len(first.victims) == 0:
         return first
     victims = less_harm(dry_run, budgets, domain, ordered, first.victims, now, effort=effort)
-    if victims is None:
-        return first
-    placed = _placed_without(dry_run, domain, victims)
-    return first if placed is None else LeastHarmPlan(placed, victims)
+    return (None if victims is None else _reprieved(dry_run, domain, ordered, victims)) or first
 
 
 def _by_resources(
@@ -306,11 +303,16 @@ def _by_leaving(dry_run: DryRun, domain: Domain, ordered: Rows, first: Rows) -> 
     enough = _units_to_remove(dry_run, domain, leaving, len(first))
     if enough is None:
         return None
-    gone = ordered[np.isin(ordered, leaving[:enough])]
+    return _reprieved(dry_run, domain, ordered, ordered[np.isin(ordered, leaving[:enough])])
+
+
+def _reprieved(dry_run: DryRun, domain: Domain, ordered: Rows, gone: Rows) -> LeastHarmPlan | None:
+    """Place the preemptor without these units, if it can be, and give back those that fit beside it."""
     with dry_run.trial():
         dry_run.remove(gone)
         placed = dry_run.place(domain)
-        assert placed is not None, "it was placed a moment ago"
+        if placed is None:
+            return None
         stays = dry_run.reprieve(gone, placed)
         return LeastHarmPlan(
             placed, ordered[np.isin(ordered, dry_run.units.with_surplus(gone[~np.isin(gone, stays)]))]
