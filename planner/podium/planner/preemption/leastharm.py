@@ -431,11 +431,12 @@ def less_harm(  # noqa: PLR0917 - those of `leastharm.least_harm`, and the victi
 
     `ordered` are the units that may go, the most important first.
     """
-    units = dry_run.units
-    pool = ordered[
-        np.isin(ordered, units.with_surplus(_pool(dry_run, budgets, domain, ordered, victims, now)))
-    ]
-    if effort < _placement_cost(dry_run) * len(pool):
+    units, cost = dry_run.units, _placement_cost(dry_run)
+    pool = _pool(dry_run, budgets, domain, ordered, victims, now, most=effort // cost)
+    if pool is None:
+        return None
+    pool = ordered[np.isin(ordered, units.with_surplus(pool))]
+    if effort < cost * len(pool):
         return None
     weighed = weights(units, pool, now)
     charges, allowed = budgets.scarce(pool, units)
@@ -461,11 +462,19 @@ def less_harm(  # noqa: PLR0917 - those of `leastharm.least_harm`, and the victi
 
 
 def _pool(  # noqa: PLR0917 - those of `less_harm`
-    dry_run: DryRun, budgets: BudgetIndex, domain: Domain, ordered: Rows, victims: Rows, now: int
-) -> Rows:
+    dry_run: DryRun,
+    budgets: BudgetIndex,
+    domain: Domain,
+    ordered: Rows,
+    victims: Rows,
+    now: int,
+    *,
+    most: int,
+) -> Rows | None:
     """Return the victims, and the units that would do the least harm for the room that they make.
 
     If the victims violate budgets, units of any priority may do less harm, above all those that violate none.
+    None if these are more than `most`: a cluster has tens of thousands of units to compare.
     """
     units = dry_run.units
     numbers = np.repeat(np.arange(len(victims)), units.size[victims])
@@ -473,6 +482,8 @@ def _pool(  # noqa: PLR0917 - those of `less_harm`
     others = ordered[~np.isin(ordered, victims)]
     if not violates:
         others = others[units.priority[others] <= units.priority[victims].max(initial=0)]
+    if len(victims) + min(len(others), _OTHERS) > most:
+        return None
     if len(others) > _OTHERS:
         useful = _useful(dry_run, domain, others).tolist()
         weight = weights(units, others, now).of_units

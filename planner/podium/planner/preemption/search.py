@@ -242,10 +242,7 @@ class Search:
     def _exchange(self, group: list[int], *, pair: bool) -> bool:
         """Take a set of units and give back what that makes needless; undo it unless the harm is less."""
         score, room = self._score, self._capacity.pod_count()
-        above = (
-            extra for at in group for extra in self._candidates[at].surplus if extra not in self._evicted
-        )
-        group = list(dict.fromkeys([*group, *above]))
+        group = [at for at in self._with_surplus(group) if at not in self._evicted]
         for at in group:
             self._evict(at)
         if pair and self._capacity.pod_count() == room and self._capacity.additive:
@@ -284,12 +281,12 @@ class Search:
             if not self._may_improve or not before:
                 break
             self._effort += len(staying)
-            some = self._chance.sample(before, min(len(before), _REBUILT // 2))
-            near = self._near(some[:2], staying)
-            some += self._chance.sample(near, min(len(near), (_REBUILT - len(some)) // 2))
-            others = [at for at in staying if at not in some]
-            some += self._chance.sample(others, min(len(others), _REBUILT - len(some)))
-            self._rebuild(some)
+            group = self._chance.sample(before, min(len(before), _REBUILT // 2))
+            near = self._near(group[:2], staying)
+            group += self._chance.sample(near, min(len(near), (_REBUILT - len(group)) // 2))
+            others = [at for at in staying if at not in group]
+            group += self._chance.sample(others, min(len(others), _REBUILT - len(group)))
+            self._rebuild(group)
             if self._score < score:
                 return True
         return False
@@ -299,11 +296,10 @@ class Search:
         nodes = {node for at in units for node, _ in self._candidates[at].usage}
         return [at for at in staying if any(node in nodes for node, _ in self._candidates[at].usage)]
 
-    def _rebuild(self, some: Iterable[int]) -> None:
+    def _rebuild(self, group: Iterable[int]) -> None:
         """Find by branch and bound which of some units to evict, while all others stay as they are."""
         best, victims = self._score, self._victims()
-        above = [extra for at in some for extra in self._candidates[at].surplus]
-        order = list(dict.fromkeys([*some, *above]))
+        order = self._with_surplus(group)
         order.sort(key=lambda at: (at in self._core_of, *self._by_loss(at)))
         self._set({*victims, *order})
         # Of those not decided yet the room is counted, and no harm.
@@ -337,6 +333,13 @@ class Search:
             self._evicted.add(at)
             self._count(self._candidates[at], 1)
         self._set(victims)
+
+    def _with_surplus(self, group: Iterable[int]) -> list[int]:
+        """Return units, and those that are evicted with them."""
+        group = list(group)
+        return list(
+            dict.fromkeys([*group, *(extra for at in group for extra in self._candidates[at].surplus)])
+        )
 
     def _by_loss(self, at: int) -> tuple[float, ...]:
         unit = self._candidates[at]
