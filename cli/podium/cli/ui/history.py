@@ -80,7 +80,7 @@ def _lines(summary: Summary, plans: Sequence[RecordedPlan], known: Known) -> lis
     if summary.cycles:
         lines.append(f"Workloads evicted each other in {count(len(summary.cycles), 'cycle')}: podium report.")
     untrusted = Trust([PreemptionRecord(plans=[*plans])]).untrusted
-    names = [f"{kind} {namespace}/{name}" for kind, namespace, name in untrusted if known(namespace)]
+    names = [f"{kind} {namespace}/{name}" for kind, namespace, name in sorted(untrusted) if known(namespace)]
     if names:
         lines.append(f"Not trusted to save their work as declared: {some(names)}.")
     return lines
