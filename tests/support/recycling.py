@@ -43,29 +43,35 @@ _AWAITED = (
 
 def take(wanted: WantedCluster, root: Path) -> Path | None:
     """Return the folder of an idle server of this kind, from now on the caller's, or None."""
-    for offer in sorted(root.glob(f"idle-{_kind(wanted)}-*.json")):
-        with contextlib.suppress(FileNotFoundError):  # Another worker took it.
-            folder, settled = json.loads(offer.read_text(encoding="utf-8"))
-            offer.unlink()
-            comes(partial(_is_past, settled))
-            return Path(folder)
+    for offer in sorted(root.glob(f"idle-{_kind(wanted)}-*")):
+        folder = _claimed(offer)
+        if folder is not None:
+            comes(partial(_is_past, _settled(offer)))
+            return folder
     return None
 
 
 def give(wanted: WantedCluster, folder: Path, root: Path) -> Path | None:
     """Offer a server that was put back to later tests; return the oldest if there are too many now."""
-    settled = time.monotonic() + _SETTLING_SECONDS
     draft = folder.with_name("offer")
-    draft.write_text(json.dumps([str(folder), settled]), encoding="utf-8")
-    draft.rename(root / f"idle-{_kind(wanted)}-{settled}.json")
-    offers = {offer: float(offer.stem.rpartition("-")[2]) for offer in root.glob("idle-*.json")}
-    if len(offers) > _MOST_IDLE:
-        oldest = min(offers, key=lambda offer: offers[offer])
-        with contextlib.suppress(FileNotFoundError):
-            spare = Path(json.loads(oldest.read_text(encoding="utf-8"))[0])
-            oldest.unlink()
-            return spare
+    draft.write_text(str(folder), encoding="utf-8")
+    draft.rename(root / f"idle-{_kind(wanted)}-{time.monotonic() + _SETTLING_SECONDS}")
+    offers = sorted(root.glob("idle-*"), key=_settled)
+    return _claimed(offers[0]) if len(offers) > _MOST_IDLE else None
+
+
+def _claimed(offer: Path) -> Path | None:
+    """Return the folder of an offered server, or None if another worker was faster."""
+    with contextlib.suppress(FileNotFoundError):
+        folder = Path(offer.read_text(encoding="utf-8"))
+        offer.unlink()
+        return folder
     return None
+
+
+def _settled(offer: Path) -> float:
+    """Return when a server is as new (steady seconds), which is a part of the name of its offer."""
+    return float(offer.name.rpartition("-")[2])
 
 
 def rewinder(wanted: WantedCluster, folder: Path, reach: Access) -> Callable[[], bool]:

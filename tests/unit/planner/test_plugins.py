@@ -81,7 +81,7 @@ def test_few_modules_outside_the_folder_of_devices_name_them() -> None:
 
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-# What a pod has that needs each plugin which may be left out.
+# The fields of a pod that needs a plugin, for each one that may be left out.
 _NEEDS: dict[str, dict[str, Any]] = {
     "tolerations": {"tolerations": [{"operator": "Exists"}]},
     "node affinity": {"nodeSelector": {"a": "b"}},

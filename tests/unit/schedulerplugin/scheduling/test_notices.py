@@ -162,12 +162,16 @@ def test_the_wait_ends_when_the_work_is_saved_or_lost(case: str) -> None:
     assert waits(world.state, noticed, MOMENT.seconds + after) is still
 
 
-def test_all_members_are_awaited() -> None:
-    team = group("v", whole=True)
+def begun_for_a_gang() -> World:
+    """Begin a preemption of a gang of two that saves on notice."""
     members = [running(f"v-{at}", "n1", group="v") for at in range(2)]
     for member in members:
         member.metadata.annotations = SAVES
-    world = begun(node(cpu=2), team, *members, pod("high", 2, 10))
+    return begun(node(cpu=2), group("v", whole=True), *members, pod("high", 2, 10))
+
+
+def test_all_members_are_awaited() -> None:
+    world = begun_for_a_gang()
     noticed = asked(world)
     for at, still in ((0, True), (1, False)):
         saved = running(f"v-{at}", "n1", group="v")
@@ -259,11 +263,7 @@ def test_work_that_nothing_was_awaited_for_is_lost() -> None:
 
 
 def test_a_gang_fails_if_one_member_does() -> None:
-    team = group("v", whole=True)
-    members = [running(f"v-{at}", "n1", group="v") for at in range(2)]
-    for member in members:
-        member.metadata.annotations = SAVES
-    world = begun(node(cpu=2), team, *members, pod("high", 2, 10))
+    world = begun_for_a_gang()
     noticed = asked(world)
     for at, annotations in enumerate(
         ({SAVE_REQUESTED: "x", CHECKPOINT: time_of(SECONDS + 5) or ""}, {SAVE_REQUESTED: "x"})
