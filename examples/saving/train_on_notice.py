@@ -5,7 +5,10 @@ The request is an annotation of its own pod, which it reads in a file of a downw
 
 import json
 import os
+import signal
 import ssl
+import sys
+import time
 import urllib.request
 from datetime import UTC, datetime
 
@@ -15,9 +18,10 @@ FILE = os.environ.get("CHECKPOINT", "checkpoint.json")
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
-def asked():
+def request():
+    """Return the line of the request, which has its time; an empty text without one."""
     with open(ANNOTATIONS) as file:
-        return ASKED in file.read()
+        return next((line for line in file if line.startswith(ASKED)), "")
 
 
 def report():
@@ -29,13 +33,15 @@ def report():
         headers = {"Authorization": f"Bearer {token.read()}", "Content-Type": "application/merge-patch+json"}
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     body = {"metadata": {"annotations": {"scheduling.podium.dev/checkpointed-at": now}}}
-    request = urllib.request.Request(
+    patch = urllib.request.Request(
         f"https://kubernetes.default.svc{path}", json.dumps(body).encode(), headers, method="PATCH"
     )
-    urllib.request.urlopen(request, context=ssl.create_default_context(cafile=f"{ACCOUNT}/ca.crt"))
+    urllib.request.urlopen(patch, context=ssl.create_default_context(cafile=f"{ACCOUNT}/ca.crt"))
 
 
-step, saved = 0, False
+# Without a handler the first process of a container ignores the signal, and is killed after its grace period.
+signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+step = 0
 if os.path.exists(FILE):
     with open(FILE) as file:
         step = json.load(file)["step"]
@@ -43,12 +49,12 @@ print(f"begins at step {step}", flush=True)
 
 while step < 1_000_000_000:
     step += 1
-    request = asked()
-    if request and not saved:
+    if asked := request():
         with open(f"{FILE}.new", "w") as file:
             json.dump({"step": step}, file)
         os.replace(f"{FILE}.new", FILE)
         report()
         print(f"saved step {step}", flush=True)
-    # A request that is taken back may come again.
-    saved = request
+        # Steps after the save would be lost. The request is taken back if the pod may go on.
+        while request() == asked:
+            time.sleep(0.1)

@@ -11,6 +11,8 @@ import yaml
 from tests.support.docs.pages import ROOT
 from tests.support.rules.scene import create, profile
 
+from podium.api.saving import SAVE_REQUESTED
+
 _EXAMPLES = ROOT / "examples" / "saving"
 # Stand-ins for the libraries, of which one wheel has 800 MB.
 _LIBRARIES = ROOT / "tests" / "support" / "trainers"
@@ -42,18 +44,22 @@ def test_a_loop_saves_on_sigterm_and_goes_on_from_there(example: str, tmp_path: 
 
 
 def test_a_loop_saves_when_it_is_asked_and_goes_on(tmp_path: Path) -> None:
-    """It saves once for each request."""
+    """It does no step after the save until the request is taken back, and ends at SIGTERM."""
     podinfo = tmp_path / "annotations"
     podinfo.write_text("", encoding="utf-8")
+    saved = 0
     with _start("train_on_notice.py", tmp_path, ANNOTATIONS=str(podinfo)) as running:
         assert running.stdout is not None
         assert running.stdout.readline() == "begins at step 0\n"
-        for text in ('scheduling.podium.dev/save-requested="2026-01-31T12:00:00Z"', ""):
-            podinfo.write_text(text, encoding="utf-8")
-            if text:
-                assert running.stdout.readline().startswith("saved step ")
-        running.kill()
+        for minute in range(2):
+            podinfo.write_text(f'{SAVE_REQUESTED}="2026-01-31T12:0{minute}:00Z"', encoding="utf-8")
+            (after,) = re.findall(r"^saved step (\d+)$", running.stdout.readline())
+            assert int(after) > saved
+            saved = int(after)
+            podinfo.write_text("", encoding="utf-8")
+        running.terminate()
         assert running.stdout.read() == ""
+    assert running.returncode == 0
 
 
 def test_ray_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
