@@ -86,7 +86,7 @@ class Training(Space):
 
     def train(self, unit: Trainer) -> None:
         """Make the pod of a trainer."""
-        given = {
+        given: dict[str, Any] = {
             "work": {"hostPath": {"path": f"{_FOLDER}/{self.name}"}},
             "program": {"configMap": {"name": "program"}},
             "podinfo": {
