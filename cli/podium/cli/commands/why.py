@@ -64,7 +64,7 @@ def command(
     inputs.stdin_once([*files.names, config or ""])
     cluster, settings = _read(kind, named, tenant, files, kube), inputs.overriding_settings(config, plugins)
     from podium.answers import why  # noqa: PLC0415 - numpy takes 0.1 s to import
-    from podium.cli.render.why_table import why_table  # noqa: PLC0415 - as above
+    from podium.cli.render.why_words import why_table  # noqa: PLC0415 - as above
 
     with option_errors({kind: f"{kind}: {{}}"}), progress.working("looking for the reasons") as work:
         engine = progress.counting_engine(work, 1)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from podium.answers.accounts import model, pending, reservations
-from podium.cli.render import why_table
+from podium.cli.render import why_words
 from podium.planner.preemption.target import Blocker
 
 ROOT = Path(__file__).parents[4]
@@ -56,5 +56,5 @@ def test_every_field_is_documented(of: type) -> None:
 
 
 def test_cuts_are_documented() -> None:
-    assert (why_table.DEPARTURES, why_table.GAINS) == (5, 5)
+    assert (why_words.DEPARTURES, why_words.GAINS) == (5, 5)
     assert "The table shows\n5 of either list" in DOCS
