@@ -23,7 +23,7 @@ from typing import Any, Protocol
 # The modules that the serving processes import when they run.
 _PROGRAMS = (
     *("podium.cli.commands.webhook", "podium.webhooks.process", "podium.webhooks.registration"),
-    *("podium.cli.commands.controller", "podium.cli.config.controllerfile", "podium.controllers.process"),
+    *("podium.cli.commands.controller", "podium.controllers.process"),
     *("podium.cli.commands.scheduler", "podium.answers.schedulerfile"),
     "podium.schedulerplugin.live.process",
     *("kubernetes_asyncio.client.rest", "kubernetes_asyncio.config", "uvloop"),

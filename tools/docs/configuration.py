@@ -13,13 +13,12 @@ from typing import Any, NamedTuple, get_args
 import click
 from tools.docs.sources import Constant, constants, fields, modules
 
-from podium.answers.schedulerfile import SchedulerModel
+from podium.answers.schedulerfile import SchedulerModel, WhatIfModel
 from podium.api import storage
 from podium.cli.config.auditfile import AuditModel, IgnoreModel
-from podium.cli.config.controllerfile import ControllerModel
 from podium.cli.config.policyfile import AllowanceModel, PolicyModel
-from podium.cli.config.whatiffile import WhatIfModel
 from podium.cli.main import command as podium
+from podium.controllers.process import ControllerModel
 from podium.documents.configfile import Strict
 
 ENVELOPE = ("apiVersion", "kind")

@@ -6,11 +6,19 @@
 import sys
 from pathlib import Path
 
+from podium.cli.commands.manifests import documents
 from podium.crds import definitions
 from podium.documents.yamlwriter import dump_all
 from podium.rules.policy import Policy
-from podium.webhooks.manifests import FILES, documents
 from podium.webhooks.registration import NAMESPACE, SERVICE, Options
+
+# The files of the kinds of `podium manifests`, below manifests/.
+FILES = {
+    "crds": "chart/files/webhooks/crds.yaml",
+    "webhooks": "chart/files/webhooks/configurations.yaml",
+    "policies": "chart/files/policies/policies.yaml",
+    "class-use": "policies/class-use.yaml",
+}
 
 
 def render() -> dict[str, str]:

@@ -5,6 +5,13 @@ kind: SchedulerConfiguration
 preemption: observe
 evictionsPerMinute: 5
 reservedNodes: scheduling.podium.dev/reserved
+
+`podium whatif` and `why` take settings of preemption from a smaller file (docs/whatif.md):
+
+apiVersion: config.podium.dev/v1
+kind: WhatIfConfiguration
+budgets: strict
+evictOnly: podium-scheduler
 """
 
 from collections.abc import Mapping
@@ -15,7 +22,7 @@ import pydantic
 from podium.api.core import PODIUM_SCHEDULER
 from podium.api.podrequests import is_accelerator
 from podium.api.saving import DEFAULT_NOTICE, LONGEST_NOTICE
-from podium.documents.configfile import Strict, node_label, unquoted
+from podium.documents.configfile import Strict, node_label, read_config, unquoted
 from podium.planner.scores import Strategy, Weights
 from podium.planner.semantics import DEFAULT_SEMANTICS, Semantics
 from podium.planner.settings import (
@@ -131,3 +138,46 @@ class SchedulerModel(Strict):
             gang_hold_seconds=self.gangHoldSeconds,
             bind_timeout_seconds=self.bindTimeoutSeconds,
         )
+
+
+class WhatIfModel(Strict):
+    """The file of `podium whatif` and `why`, beside their flags.
+
+    An absent field has the value of the answering scheduler (`podium.answers.schedulersettings`).
+    """
+
+    apiVersion: Literal["config.podium.dev/v1"]
+    kind: Literal["WhatIfConfiguration"]
+    budgets: Budgets | None = None
+    """Whether a PodDisruptionBudget may be violated if there is no other way."""
+    divergencePolicy: DivergencePolicy | None = None
+    """The permitted actions of a group if its pods have another priority: docs/preemption-reference.md."""
+    strategy: Strategy | None = None
+    """The preferred nodes: the emptiest, or the fullest."""
+    weights: ResourceWeights | None = None
+    "Weights of cpu and memory in that score, and of accelerators in packing: docs/scheduler-explained.md."
+    evictOnly: Annotated[str, pydantic.Field(min_length=1)] | None = None
+    """Only pods of this scheduler are victims; an explicit null means any scheduler."""
+    preemptionPriority: pydantic.StrictBool | None = None
+    """Whether the annotation scheduling.podium.dev/preemption-priority-class is used."""
+    podStartSeconds: StartSeconds | None = None
+    """The time from a start until a pod works, a part of the price of its eviction: docs/saving.md."""
+    noticeSeconds: NoticeSeconds | None = None
+    """How long an eviction may wait for a victim that saves its work on notice: docs/saving.md."""
+
+
+def read_settings(path: str, base: Settings) -> Settings:
+    """Return a file's settings over `base`, field by field. Raises PodiumError."""
+    model = read_config(path, WhatIfModel)
+    given = model.model_fields_set
+    priority, start, notice = model.preemptionPriority, model.podStartSeconds, model.noticeSeconds
+    return base._replace(
+        budgets=model.budgets or base.budgets,
+        divergence=model.divergencePolicy or base.divergence,
+        strategy=model.strategy or base.strategy,
+        weights=weights_of(model.weights or {}, base.weights),
+        evict_only=model.evictOnly if "evictOnly" in given else base.evict_only,
+        preemption_priority=base.preemption_priority if priority is None else priority,
+        pod_start_seconds=base.pod_start_seconds if start is None else start,
+        notice_seconds=base.notice_seconds if notice is None else notice,
+    )

@@ -175,7 +175,7 @@ def overriding_settings(config: str | None, plugins: Sequence[str]) -> Overridin
         return None
 
     def over(base: "Settings") -> "Settings":
-        from podium.cli.config.whatiffile import read_settings  # noqa: PLC0415 - pydantic takes 0.1 s to import
+        from podium.answers.schedulerfile import read_settings  # noqa: PLC0415 - pydantic takes 0.1 s to import
 
         base = base._replace(plugins=tuple(dict.fromkeys((*base.plugins, *plugins))))
         return base if config is None else read_settings(config, base)

@@ -4,7 +4,8 @@ The client is imported only when needed, so that `--help` and files stay fast.
 """
 
 import functools
-from collections.abc import Callable, Collection, Coroutine
+import time
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from podium.api.groups import NATIVE_GROUP
@@ -15,6 +16,7 @@ from podium.documents.clusterinfo import ClusterInfo
 from podium.documents.load import NOT_SERVED, Loaded, Loader, collector_paused
 from podium.documents.scope import Scope
 from podium.errors import PodiumError
+from podium.stderr import say
 
 if TYPE_CHECKING:
     from podium.cli.kubeoptions import KubeOptions
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound="Collector")
 T = TypeVar("T")
+
+# The minimum pause between readings in seconds, and the multiple of the duration of a reading.
+PAUSE_SECONDS, PAUSE_TIMES = 10.0, 10
 
 
 def load_live(kube: "KubeOptions", reads: Reads = READS, keep: Collection[Kind] = ()) -> Loaded:
@@ -114,6 +119,57 @@ def ask_live(
                 terminal.clear()
 
     return asyncio.run(asked())
+
+
+def watch_live(kube: "KubeOptions", reads: Reads, show: Callable[[Loaded], None]) -> None:
+    """Read a live cluster and show it, until SIGINT or SIGTERM.
+
+    Each reading is in full, with the rights and in the scope of a single one. Informers would need the right
+    to watch, which readers of a cluster often lack, and hold whole lists of objects in memory.
+
+    Raises PodiumError if the first reading fails. Later failures are reported on stderr.
+    """
+    import asyncio  # noqa: PLC0415 - as in `ask_live`
+
+    from podium.runtime.signals import stopping  # noqa: PLC0415 - as in `ask_live`
+
+    async def ask(connection: "Connection", scope: Scope, terminal: TerminalProgress) -> None:
+        read = functools.partial(read_state, connection, scope, terminal, reads=reads)
+        with stopping() as stop:
+            reading = asyncio.ensure_future(repeat(read, show, asyncio.sleep, time.monotonic))
+            asked = asyncio.ensure_future(stop.asked.wait())
+            try:
+                await asyncio.wait((reading, asked), return_when=asyncio.FIRST_COMPLETED)
+                if reading.done():
+                    reading.result()
+            finally:
+                reading.cancel()
+                asked.cancel()
+                await asyncio.gather(reading, asked, return_exceptions=True)
+
+    ask_live(kube, ask)
+
+
+async def repeat(
+    read: Callable[[], Awaitable[Loaded]],
+    show: Callable[[Loaded], None],
+    sleep: Callable[[float], Awaitable[None]],
+    clock: Callable[[], float],
+) -> None:
+    """Read and show until cancelled, with a pause that grows with the duration of a reading."""
+    shown = False
+    while True:
+        began = clock()
+        try:
+            loaded = await read()
+        except PodiumError as error:
+            if not shown:
+                raise
+            say(f"podium: {error}; reading again soon")
+        else:
+            show(loaded)
+            shown = True
+        await sleep(max(PAUSE_SECONDS, (clock() - began) * PAUSE_TIMES))
 
 
 class LiveLoader:

@@ -1,4 +1,4 @@
-"""The reconciler process: its parts and their connections.
+"""The reconciler process: its configuration file, its parts and their connections.
 
 This module makes no decisions, so that the reconcilers can be tested without a process.
 """
@@ -8,8 +8,10 @@ import random as chance
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from functools import lru_cache
+from typing import Literal
 
 import msgspec
+import pydantic
 from structlog.typing import FilteringBoundLogger
 
 from podium.api.core import Namespace, Pod, PodSpec, PodStatus, SchedulingGroup
@@ -21,9 +23,11 @@ from podium.api.podkinds.kind import PodOwner
 from podium.api.reads import PODIUM_COMPOSITE, Kind
 from podium.cluster.state import Readable
 from podium.controllers.conditions import OURS
+from podium.controllers.divergence import Write
 from podium.controllers.manager import Manager, Rules
 from podium.controllers.metrics import ReconcilerMetrics
 from podium.controllers.writer import Writer
+from podium.documents.configfile import Strict, read_config
 from podium.groups.autogroups import ANNOTATIONS, FOLLOWED, LABELS, NAMESPACE_LABEL
 from podium.groups.divergence import ServerInfo
 from podium.kube.cache import InformerCache
@@ -40,6 +44,35 @@ from podium.runtime.workqueue import Workqueue
 
 # Less than the default grace period of a pod, 30 s.
 _RETIRE_SECONDS = 20.0
+
+
+class ControllerModel(Strict):
+    """The configuration file, which docs/reconciler.md explains."""
+
+    apiVersion: Literal["config.podium.dev/v1"]
+    kind: Literal["ControllerConfiguration"]
+    writeConditions: Write = Write.DIVERGENT
+    """The groups that get the condition: those that diverged at least once, or all."""
+    preemptionPolicyCondition: pydantic.StrictBool = False
+    """Whether the condition PodsNotMatchingPreemptionPolicy is maintained too."""
+    groupProtection: pydantic.StrictBool = True
+    """Whether Podium's groups are kept while pods need them; false removes the finalizer from all groups."""
+    autoGroups: pydantic.StrictBool = True
+    """Whether groups are created for pods that ask for a gang."""
+    writers: pydantic.StrictInt = pydantic.Field(default=16, ge=1, le=256)
+    """Maximum number of concurrent writes to groups."""
+
+
+def read_rules(path: str) -> Rules:
+    """Return the rules in a file. Raises PodiumError."""
+    model = read_config(path, ControllerModel)
+    return Rules(
+        write=model.writeConditions,
+        preemption_policy=model.preemptionPolicyCondition,
+        protection=model.groupProtection,
+        auto_groups=model.autoGroups,
+        writers=model.writers,
+    )
 
 
 async def run(

@@ -11,11 +11,11 @@ from tools.helm.program import CHART
 from podium.answers.schedulerfile import SchedulerModel
 from podium.api.groups import RESERVED
 from podium.cli.commands.scheduler import source
-from podium.cli.config.controllerfile import ControllerModel, read_rules
 from podium.cli.config.policyfile import PolicyModel
 from podium.cli.config.webhookoptions import policy_of
 from podium.controllers.divergence import Write
 from podium.controllers.manager import Rules
+from podium.controllers.process import ControllerModel, read_rules
 from podium.documents.configfile import Strict
 from podium.planner.settings import LiveSettings, PreemptionMode, Settings
 from podium.rules.policy import Allowance, Policy, RuleLevel

@@ -11,7 +11,7 @@ import pytest
 from tests.support.connection.fake import Fake, page, pods, serving, status
 from tests.support.shell import run
 
-from podium.cli.watching import PAUSE_SECONDS, PAUSE_TIMES, repeat
+from podium.cli.live import PAUSE_SECONDS, PAUSE_TIMES, repeat
 from podium.errors import PodiumError
 
 Read = Callable[[], Awaitable[Any]]
@@ -88,9 +88,9 @@ def test_files_are_not_watched(flags: str, tmp_path: Path) -> None:
 
 # The command with short pauses.
 _PROGRAM = """
-from podium.cli import watching
+from podium.cli import live
 from podium.cli.main import main
-watching.PAUSE_SECONDS, watching.PAUSE_TIMES = 0.01, 0
+live.PAUSE_SECONDS, live.PAUSE_TIMES = 0.01, 0
 main()
 """
 _MISSING = "priorityclass.scheduling.k8s.io/absent\n"

@@ -7,10 +7,10 @@ import pytest
 import yaml
 from click import Context
 
-from podium.cli.config.controllerfile import read_rules
 from podium.cli.config.webhookoptions import policy_of
 from podium.cli.main import command as podium
 from podium.controllers.manager import Rules
+from podium.controllers.process import read_rules
 from podium.documents.files import folder
 from podium.runtime import health
 from podium.runtime.leaserecord import Terms

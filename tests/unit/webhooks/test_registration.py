@@ -17,7 +17,7 @@ from podium.documents.yamldoc import load_all
 from podium.kube.deployment import DeploymentState, state_of
 from podium.rules.podiumrules import OWN_RULES
 from podium.rules.policy import Allowance, Policy, RuleLevel
-from podium.webhooks import cel, manifests
+from podium.webhooks import cel
 from podium.webhooks.policies import defaults
 from podium.webhooks.registration import CONVERT, Endpoint, Options, Stage, configurations, stage
 
@@ -73,9 +73,8 @@ def printed(*arguments: str) -> list[Any]:
     return [*load_all(result.output.encode())]
 
 
-@pytest.mark.parametrize("what", manifests.FILES)
-def test_the_command_prints_what_is_checked_in(what: str) -> None:
-    (path,) = (path for name, path in manifests.FILES.items() if name == what)
+@pytest.mark.parametrize(("what", "path"), written.FILES.items())
+def test_the_command_prints_what_is_checked_in(what: str, path: str) -> None:
     assert printed(what) == [*load_all((folder("manifests") / path).read_bytes())]
 
 

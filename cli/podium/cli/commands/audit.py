@@ -25,6 +25,7 @@ from podium.api.reads import Kind
 from podium.api.times import written
 from podium.audit.table import RULES
 from podium.cli import inputs, kubeoptions, options, progress
+from podium.cli.live import watch_live
 from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.options import option_errors
 from podium.cli.render.context import Context, FindingLocation
@@ -128,9 +129,7 @@ def command(
         triage = msgspec.structs.replace(triage, baseline=baseline_of(_read_report(baseline), baseline))
     printer = ReportPrinter(judge, triage, after, output, diff[1] if diff is not None else "")
     if watch:
-        from podium.cli.watching import watch_live  # noqa: PLC0415 - few audits watch
-
-        watch_live(kube, printer.show)
+        watch_live(kube, AUDIT_READS, printer.show)
     else:
         printer.show(inputs.load(after, kube, reads=AUDIT_READS))
     if printer.report is None:

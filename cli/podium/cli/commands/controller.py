@@ -42,9 +42,8 @@ def command(
     probes = process.listen()
     import uvloop  # noqa: PLC0415 - `--help` does not need it
 
-    from podium.cli.config.controllerfile import read_rules  # noqa: PLC0415 - as above
     from podium.controllers.manager import Rules  # noqa: PLC0415 - as above
-    from podium.controllers.process import run  # noqa: PLC0415 - as above
+    from podium.controllers.process import read_rules, run  # noqa: PLC0415 - as above
     from podium.runtime.manager import ManagerOptions  # noqa: PLC0415 - as above
 
     options = ManagerOptions(process.kubeconfig, process.context, probes, **election._asdict())

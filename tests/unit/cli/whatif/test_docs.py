@@ -5,8 +5,8 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
+from podium.answers.schedulerfile import WhatIfModel
 from podium.cli.commands import whatif
-from podium.cli.config.whatiffile import WhatIfModel
 from podium.cli.main import command
 from podium.cli.render import defragment, threat, whatif_page
 from podium.cli.render.html import FIRST

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from tests.support.calling import Podium, calling
 
+from podium.answers.schedulerfile import read_settings
 from podium.answers.schedulersettings import of_scheduler
 from podium.api.schedulable import SCHEDULING_READS
-from podium.cli.config.whatiffile import read_settings
 from podium.documents.clusterinfo import ClusterInfo, SchedulerFile, of_config_map
 from podium.documents.load import load_state
 from podium.documents.split import split
