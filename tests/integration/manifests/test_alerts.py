@@ -60,6 +60,16 @@ def _waits(bucket: str) -> dict[str, str]:
     }
 
 
+def _with_and_without(
+    alert: str, fault: str, metric: str, values: str, *, value: str = "", **labels: str
+) -> tuple[Scene, Scene]:
+    """Return a fault in one series, whose labels the alert has, and the same series without it."""
+    return (
+        Scene(alert, fault, _on(metric, values, **labels), labels, value),
+        Scene(alert, "none", _on(metric, _REST, **labels)),
+    )
+
+
 _DIVERGENT = {"namespace": "team", "cause": "class changed"}
 _ATTEMPTS = "podium_scheduler_goroutines_execution_total"
 _OPEN = "apiserver_admission_webhook_fail_open_count"
@@ -68,14 +78,9 @@ _CALLING = "calling_webhook_error"
 _DAY = 86400
 
 _SCENES = (
-    Scene(
-        "PodiumGroupsDivergent",
-        "two groups of a team",
-        _on("podium_divergent_groups", "2x30", **_DIVERGENT),
-        _DIVERGENT,
-        "2",
+    *_with_and_without(
+        "PodiumGroupsDivergent", "two groups", "podium_divergent_groups", "2x30", value="2", **_DIVERGENT
     ),
-    Scene("PodiumGroupsDivergent", "all mended", _on("podium_divergent_groups", _REST, **_DIVERGENT)),
     Scene(
         "PodiumGroupsDivergent",
         "while a workload is replaced",
@@ -99,8 +104,7 @@ _SCENES = (
         "conflicts",
         _on("podium_writes_total", _RISES, what="conditions", result="conflict"),
     ),
-    Scene("PodiumReconcileErrors", "a bug", _on("podium_reconcile_errors_total", _RISES), {}),
-    Scene("PodiumReconcileErrors", "none", _on("podium_reconcile_errors_total", _REST)),
+    *_with_and_without("PodiumReconcileErrors", "a bug", "podium_reconcile_errors_total", _RISES),
     Scene("PodiumControllerSlow", "waits of 5 to 10 s", _waits("10.0"), {}, "9.95s"),
     Scene("PodiumControllerSlow", "waits of half as long", _waits("5.0")),
     Scene("PodiumControllerSlow", "nothing to do", dict.fromkeys(_waits("5.0"), _REST)),
@@ -150,31 +154,20 @@ _SCENES = (
         "pods that are gone",
         _on("podium_scheduler_writes_total", _RISES, what="bind", result="gone"),
     ),
-    Scene("PodiumSchedulerErrors", "a bug", _on("podium_scheduler_errors_total", _RISES), {}),
-    Scene("PodiumSchedulerErrors", "none", _on("podium_scheduler_errors_total", _REST)),
-    Scene("PodiumSchedulerCacheDiffers", "one", _on("podium_scheduler_cache_differences_total", _ONCE), {}),
-    Scene("PodiumSchedulerCacheDiffers", "none", _on("podium_scheduler_cache_differences_total", _REST)),
-    Scene(
+    *_with_and_without("PodiumSchedulerErrors", "a bug", "podium_scheduler_errors_total", _RISES),
+    *_with_and_without(
+        "PodiumSchedulerCacheDiffers", "one", "podium_scheduler_cache_differences_total", _ONCE
+    ),
+    *_with_and_without(
         "PodiumDecisionsTimeOut",
         "again and again",
-        _on("podium_scheduler_decision_timeouts_total", _RISES, preemptor="podgroup"),
-        {"preemptor": "podgroup"},
+        "podium_scheduler_decision_timeouts_total",
+        _RISES,
+        preemptor="podgroup",
     ),
-    Scene(
-        "PodiumDecisionsTimeOut",
-        "none",
-        _on("podium_scheduler_decision_timeouts_total", _REST, preemptor="podgroup"),
-    ),
-    Scene("PodiumEvictionCycle", "one", _on("podium_scheduler_eviction_cycles_total", _ONCE), {}),
-    Scene("PodiumEvictionCycle", "none", _on("podium_scheduler_eviction_cycles_total", _REST)),
-    Scene(
-        "PodiumPodsRejected",
-        "one",
-        _on("podium_scheduler_rejected_pods_total", _ONCE, reason="OutOfcpu"),
-        {"reason": "OutOfcpu"},
-    ),
-    Scene(
-        "PodiumPodsRejected", "none", _on("podium_scheduler_rejected_pods_total", _REST, reason="OutOfcpu")
+    *_with_and_without("PodiumEvictionCycle", "one", "podium_scheduler_eviction_cycles_total", _ONCE),
+    *_with_and_without(
+        "PodiumPodsRejected", "one", "podium_scheduler_rejected_pods_total", _ONCE, reason="OutOfcpu"
     ),
     Scene(
         "PodiumCacheStale",
@@ -188,25 +181,18 @@ _SCENES = (
         "a bookmark each minute",
         _on("podium_cache_age_seconds", "60x30", job="podium-webhook", resource="podgroups"),
     ),
-    Scene(
+    *_with_and_without(
         "PodiumUndecodableObjects",
         "one in one replica",
-        _on("podium_undecodable_objects", "1x30", job="podium-scheduler", resource="pods"),
-        {"job": "podium-scheduler", "resource": "pods"},
-        "1",
+        "podium_undecodable_objects",
+        "1x30",
+        value="1",
+        job="podium-scheduler",
+        resource="pods",
     ),
-    Scene(
-        "PodiumUndecodableObjects",
-        "none",
-        _on("podium_undecodable_objects", _REST, job="podium-scheduler", resource="pods"),
+    *_with_and_without(
+        "PodiumObserverErrors", "a bug", "podium_observer_errors_total", _ONCE, job="podium-scheduler"
     ),
-    Scene(
-        "PodiumObserverErrors",
-        "a bug",
-        _on("podium_observer_errors_total", _ONCE, job="podium-scheduler"),
-        {"job": "podium-scheduler"},
-    ),
-    Scene("PodiumObserverErrors", "none", _on("podium_observer_errors_total", _REST, job="podium-scheduler")),
     Scene("PodiumWebhookAbsent", "no process", {}, {}),
     Scene("PodiumWebhookAbsent", "one of two", _both("podium_admission_in_flight", _REST, "0x9 stale")),
     Scene(
@@ -271,13 +257,9 @@ _SCENES = (
         _on("podium_admission_errors_total", _RISES, why="review"),
     ),
     Scene("PodiumWebhookErrors", "once", _on("podium_admission_errors_total", _ONCE, why="exception")),
-    Scene(
-        "PodiumWebhookSheds",
-        "again and again",
-        _on("podium_admission_shed_total", _RISES, why="waiting"),
-        {"why": "waiting"},
+    *_with_and_without(
+        "PodiumWebhookSheds", "again and again", "podium_admission_shed_total", _RISES, why="waiting"
     ),
-    Scene("PodiumWebhookSheds", "none", _on("podium_admission_shed_total", _REST, why="waiting")),
 )
 
 
