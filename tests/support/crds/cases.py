@@ -60,7 +60,14 @@ def _split(cause: str) -> tuple[str, str]:
     return field, part
 
 
+def in_version(version: str, kind: str, name: str, *rest: Any, **fields: Any) -> Case:
+    """Make a case of one version, which its name begins with."""
+    return of_kind(kind, f"{version} {name}", *rest, versions=(version,), **fields)
+
+
 of_group, of_workload = partial(of_kind, "PodGroup"), partial(of_kind, "Workload")
+older_group, older_workload = partial(in_version, OLDER, "PodGroup"), partial(in_version, OLDER, "Workload")
+newer_group, newer_workload = partial(in_version, NEWER, "PodGroup"), partial(in_version, NEWER, "Workload")
 
 
 def group(**spec: Any) -> dict[str, Any]:
@@ -139,65 +146,52 @@ GROUPS = [
         f"spec.priorityClassName: {SUBDOMAIN}",
         compared=False,
     ),
-    of_group(
-        "v1alpha2 unknown mode",
+    older_group(
+        "unknown mode",
         group(disruptionMode="Sometimes"),
         'spec.disruptionMode: supported values: "Pod", "PodGroup"',
-        versions=(OLDER,),
     ),
-    of_group(
-        "v1beta1 no mode",
-        group(disruptionMode={}),
-        f"spec.disruptionMode: must specify one of: {MODES}",
-        versions=(NEWER,),
-    ),
-    of_group(
-        "v1beta1 two modes",
+    newer_group("no mode", group(disruptionMode={}), f"spec.disruptionMode: must specify one of: {MODES}"),
+    newer_group(
+        "two modes",
         group(disruptionMode={"single": {}, "all": {}}),
         f"spec.disruptionMode: must specify exactly one of: {MODES}",
-        versions=(NEWER,),
     ),
-    of_group(
-        "v1alpha2 reference to nothing",
+    older_group(
+        "reference to nothing",
         group(podGroupTemplateRef={}),
         "spec.podGroupTemplateRef: must specify one of: `workload`",
-        versions=(OLDER,),
     ),
-    of_group(
-        "v1alpha2 reference without names",
+    older_group(
+        "reference without names",
         group(podGroupTemplateRef={"workload": {}}),
         "spec.podGroupTemplateRef.workload.workloadName: Required value",
         "spec.podGroupTemplateRef.workload.podGroupTemplateName: Required value",
-        versions=(OLDER,),
     ),
-    of_group(
-        "v1alpha2 reference to no names",
+    older_group(
+        "reference to no names",
         group(**_ref(OLDER, "A", "a.b")),
         f"spec.podGroupTemplateRef.workload.workloadName: {SUBDOMAIN}",
         "spec.podGroupTemplateRef.workload.podGroupTemplateName: must not contain dots",
-        versions=(OLDER,),
         compared=False,
     ),
-    of_group("v1beta1 reference", group(**_ref(NEWER)), versions=(NEWER,)),
-    of_group(
-        "v1beta1 reference without names",
+    newer_group("reference", group(**_ref(NEWER))),
+    newer_group(
+        "reference without names",
         group(workloadRef={}),
         "spec.workloadRef.workloadName: Required value",
         "spec.workloadRef.templateName: Required value",
-        versions=(NEWER,),
     ),
-    of_group(
-        "v1beta1 reference to no names",
+    newer_group(
+        "reference to no names",
         group(**_ref(NEWER, "A", "a.b")),
         f"spec.workloadRef.workloadName: {SUBDOMAIN}",
         "spec.workloadRef.templateName: must not contain dots",
-        versions=(NEWER,),
     ),
-    of_group(
-        "v1beta1 unknown preemption policy",
+    newer_group(
+        "unknown preemption policy",
         group(preemptionPolicy="Sometimes"),
         'spec.preemptionPolicy: supported values: "Never", "PreemptLowerPriority"',
-        versions=(NEWER,),
         compared=False,
     ),
     of_group("one domain", group(schedulingConstraints=RACK)),
@@ -285,17 +279,15 @@ WORKLOADS = [
         workload(template(priorityClassName="Gold")),
         f"{T0}.priorityClassName: {SUBDOMAIN}",
     ),
-    of_workload(
-        "v1alpha2 template of unknown mode",
+    older_workload(
+        "template of unknown mode",
         workload(template(disruptionMode="Sometimes")),
         f'{T0}.disruptionMode: supported values: "Pod", "PodGroup"',
-        versions=(OLDER,),
     ),
-    of_workload(
-        "v1beta1 template of no mode",
+    newer_workload(
+        "template of no mode",
         workload(template(disruptionMode={})),
         f"{T0}.disruptionMode: must specify one of: {MODES}",
-        versions=(NEWER,),
     ),
     of_workload(
         "unlike priorities in v1alpha2", workload(template(priority=1), template("b")), versions=(OLDER,)
@@ -349,68 +341,47 @@ UPDATES = [
         )
         for version in BOTH
     ),
-    of_group(
-        "v1alpha2 mode changes",
+    older_group(
+        "mode changes",
         group(disruptionMode="Pod"),
         f"spec.disruptionMode: {IMMUTABLE}",
-        versions=(OLDER,),
         after=group(disruptionMode="PodGroup"),
     ),
-    of_group(
-        "v1alpha2 mode is left out",
+    older_group(
+        "mode is left out",
         group(disruptionMode="PodGroup"),
         f"spec.disruptionMode: {IMMUTABLE}",
-        versions=(OLDER,),
         after=group(),
     ),
-    of_group(
-        "v1beta1 mode changes",
+    newer_group(
+        "mode changes",
         group(disruptionMode={"single": {}}),
         f"spec.disruptionMode: {IMMUTABLE}",
-        versions=(NEWER,),
         after=group(disruptionMode={"all": {}}),
     ),
-    of_group(
-        "v1beta1 mode is left out",
+    newer_group(
+        "mode is left out",
         group(disruptionMode={"all": {}}),
         f"spec.disruptionMode: {IMMUTABLE}",
-        versions=(NEWER,),
         after=group(),
     ),
-    of_group(
-        "v1alpha2 minCount",
-        group(),
-        f"{P}: {IMMUTABLE}",
-        versions=(OLDER,),
-        after=group(schedulingPolicy={"gang": {"minCount": 3}}),
+    older_group(
+        "minCount", group(), f"{P}: {IMMUTABLE}", after=group(schedulingPolicy={"gang": {"minCount": 3}})
     ),
-    of_group(
-        "v1beta1 minCount",
-        group(),
-        versions=(NEWER,),
-        after=group(schedulingPolicy={"gang": {"minCount": 3}}),
-    ),
-    of_group(
-        "v1alpha2 other policy",
-        group(),
-        f"{P}: {IMMUTABLE}",
-        versions=(OLDER,),
-        after=group(schedulingPolicy=BASIC),
-    ),
-    of_group(
-        "v1beta1 gang to basic",
+    newer_group("minCount", group(), after=group(schedulingPolicy={"gang": {"minCount": 3}})),
+    older_group("other policy", group(), f"{P}: {IMMUTABLE}", after=group(schedulingPolicy=BASIC)),
+    newer_group(
+        "gang to basic",
         group(),
         *SWITCHED,
         f"{P}.gang: field cannot be cleared once set",
-        versions=(NEWER,),
         after=group(schedulingPolicy=BASIC),
     ),
-    of_group(
-        "v1beta1 basic to gang",
+    newer_group(
+        "basic to gang",
         group(schedulingPolicy=BASIC),
         *SWITCHED,
         f"{P}.gang: field cannot be set once created",
-        versions=(NEWER,),
         after=group(),
     ),
     *_group_update(
@@ -428,11 +399,10 @@ UPDATES = [
         compared=False,
     ),
     of_group("claims come empty", group(), after=group(resourceClaims=[]), compared=False),
-    of_group(
-        "v1beta1 preemption policy is set",
+    newer_group(
+        "preemption policy is set",
         group(),
         f"spec.preemptionPolicy: {IMMUTABLE}",
-        versions=(NEWER,),
         after=group(preemptionPolicy="Never"),
         compared=False,
     ),
@@ -458,47 +428,41 @@ UPDATES = [
             ("template's class", [template()], [template(priorityClassName="gold")]),
         ]
     ),
-    of_workload(
-        "v1alpha2 template's class comes empty",
+    older_workload(
+        "template's class comes empty",
         workload(template()),
         f"spec.podGroupTemplates: {IMMUTABLE}",
-        versions=(OLDER,),
         after=workload(template(priorityClassName="")),
         upstream=[],
     ),
-    of_workload(
-        "v1beta1 template added",
+    newer_workload(
+        "template added",
         workload(template()),
         "spec.podGroupTemplates: item may not be added",
-        versions=(NEWER,),
         after=workload(template(), template("b")),
         upstream=["spec.podGroupTemplates[1]: item may not be added"],
     ),
-    of_workload(
-        "v1beta1 template removed",
+    newer_workload(
+        "template removed",
         workload(template(), template("b")),
         "spec.podGroupTemplates: item may not be removed",
-        versions=(NEWER,),
         after=workload(template()),
     ),
-    of_workload(
-        "v1beta1 templates change order",
+    newer_workload(
+        "templates change order",
         workload(template(), template("b")),
-        versions=(NEWER,),
         after=workload(template("b"), template()),
     ),
-    of_workload(
-        "v1beta1 template's minCount",
+    newer_workload(
+        "template's minCount",
         workload(template()),
-        versions=(NEWER,),
         after=workload(template(schedulingPolicy={"gang": {"minCount": 3}})),
     ),
-    of_workload(
-        "v1beta1 template's policy",
+    newer_workload(
+        "template's policy",
         workload(template()),
         f"{T0}.schedulingPolicy.basic: {IMMUTABLE}",
         f"{T0}.schedulingPolicy.gang: field cannot be cleared once set",
-        versions=(NEWER,),
         after=workload(template(schedulingPolicy=BASIC)),
     ),
     *(
@@ -523,19 +487,17 @@ TYPES = [
         "spec.schedulingPolicy.gang.minCount: must be of type integer",
         compared=False,
     ),
-    of_group(
-        "v1beta1 mode as text",
+    newer_group(
+        "mode as text",
         group(disruptionMode="Pod"),
         "spec.disruptionMode: must be of type object",
-        versions=(NEWER,),
         compared=False,
     ),
-    of_group(
-        "v1alpha2 mode as a union",
+    older_group(
+        "mode as a union",
         group(disruptionMode={"all": {}}),
         "spec.disruptionMode: must be of type string",
         'spec.disruptionMode: supported values: "Pod", "PodGroup"',
-        versions=(OLDER,),
         compared=False,
     ),
 ]

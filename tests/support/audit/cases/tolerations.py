@@ -1,118 +1,91 @@
 """Cases for the rules about preemption toleration."""
 
 from tests.support.audit.builders import priority_class
-from tests.support.audit.cases.case import Table, case
+from tests.support.audit.cases.case import Case, Table, case
 
 PREFIX = "preemption-toleration.scheduling.x-k8s.io/"
 OTHER_PREFIX = "preemption-toleration.scheduling.sigs.k8s.io/"
 
+MINIMUM, SECONDS = f"{PREFIX}minimum-preemptable-priority", f"{PREFIX}toleration-seconds"
+OTHER_MINIMUM, OTHER_SECONDS = (name.replace(PREFIX, OTHER_PREFIX) for name in (MINIMUM, SECONDS))
+
+
+def of_class(name: str, annotations: dict[str, str], *found: str | tuple[str, str, str]) -> Case:
+    """Make a case of one class, low, with these annotations."""
+    return case(name, [priority_class("low", 8, annotations=annotations)], *found)
+
+
 CASES = Table()
 CASES.add(
     "toleration-unreadable",
-    ("PriorityClass low", f"metadata.annotations[{PREFIX}toleration-seconds]"),
-    case(
+    ("PriorityClass low", f"metadata.annotations[{SECONDS}]"),
+    of_class(
         "no number",
-        [priority_class("low", 1, annotations={f"{PREFIX}toleration-seconds": "1h"})],
+        {SECONDS: "1h"},
         "'1h' is not a 64-bit integer: the toleration has no end.",
     ),
-    case(
+    of_class(
         "no number under the proposal's prefix",
-        [priority_class("low", 1, annotations={f"{OTHER_PREFIX}minimum-preemptable-priority": "1e4"})],
+        {OTHER_MINIMUM: "1e4"},
         (
             "PriorityClass low",
-            f"metadata.annotations[{OTHER_PREFIX}minimum-preemptable-priority]",
+            f"metadata.annotations[{OTHER_MINIMUM}]",
             "'1e4' is not a 32-bit integer: during the toleration only system classes preempt.",
         ),
     ),
-    case(
+    of_class(
         "numbers",
-        [
-            priority_class(
-                "low",
-                1,
-                annotations={
-                    f"{PREFIX}toleration-seconds": "-1",
-                    f"{PREFIX}minimum-preemptable-priority": "10000",
-                },
-            )
-        ],
+        {SECONDS: "-1", MINIMUM: "10000"},
     ),
-    case("other annotations", [priority_class("low", 1, annotations={"note": "1h"})]),
+    of_class("other annotations", {"note": "1h"}),
 )
 CASES.add(
     "toleration-without-effect",
-    ("PriorityClass low", f"metadata.annotations[{PREFIX}minimum-preemptable-priority]"),
-    case(
+    ("PriorityClass low", f"metadata.annotations[{MINIMUM}]"),
+    of_class(
         "seconds alone",
-        [priority_class("low", 8, annotations={f"{PREFIX}toleration-seconds": "600"})],
+        {SECONDS: "600"},
         "every preemptor of value 8 has at least 9",
     ),
-    case(
+    of_class(
         "a minimum alone",
-        [priority_class("low", 8, annotations={f"{PREFIX}minimum-preemptable-priority": "100"})],
-        ("PriorityClass low", f"metadata.annotations[{PREFIX}toleration-seconds]", "it lasts 0 seconds"),
+        {MINIMUM: "100"},
+        ("PriorityClass low", f"metadata.annotations[{SECONDS}]", "it lasts 0 seconds"),
     ),
-    case(
+    of_class(
         "a minimum above and seconds",
-        [
-            priority_class(
-                "low",
-                8,
-                annotations={
-                    f"{PREFIX}toleration-seconds": "600",
-                    f"{PREFIX}minimum-preemptable-priority": "10",
-                },
-            )
-        ],
+        {SECONDS: "600", MINIMUM: "10"},
     ),
-    case(
+    of_class(
         "what does not parse is another rule's",
-        [priority_class("low", 8, annotations={f"{PREFIX}toleration-seconds": "x"})],
+        {SECONDS: "x"},
     ),
-    case(
+    of_class(
         "a minimum alone under the proposal's prefix",
-        [priority_class("low", 8, annotations={f"{OTHER_PREFIX}toleration-seconds": "0"})],
+        {OTHER_SECONDS: "0"},
         (
             "PriorityClass low",
-            f"metadata.annotations[{OTHER_PREFIX}toleration-seconds]",
+            f"metadata.annotations[{OTHER_SECONDS}]",
             "it lasts 0 seconds",
         ),
     ),
 )
 CASES.add(
     "toleration-prefix",
-    ("PriorityClass low", f"metadata.annotations[{OTHER_PREFIX}toleration-seconds]"),
-    case(
+    ("PriorityClass low", f"metadata.annotations[{OTHER_SECONDS}]"),
+    of_class(
         "both prefixes, and they differ",
-        [
-            priority_class(
-                "low",
-                8,
-                annotations={
-                    f"{PREFIX}toleration-seconds": "600",
-                    f"{OTHER_PREFIX}toleration-seconds": "60; reboot",
-                },
-            )
-        ],
-        f"is '60; reboot', but {PREFIX}toleration-seconds is '600', which is used.",
+        {SECONDS: "600", OTHER_SECONDS: "60; reboot"},
+        f"is '60; reboot', but {SECONDS} is '600', which is used.",
     ),
-    case(
+    of_class(
         "both prefixes, and they agree",
-        [
-            priority_class(
-                "low",
-                8,
-                annotations={
-                    f"{PREFIX}toleration-seconds": "600",
-                    f"{OTHER_PREFIX}toleration-seconds": "600",
-                },
-            )
-        ],
+        {SECONDS: "600", OTHER_SECONDS: "600"},
     ),
     *(
-        case(
+        of_class(
             f"one prefix: {prefix}",
-            [priority_class("low", 8, annotations={f"{prefix}toleration-seconds": "600"})],
+            {f"{prefix}toleration-seconds": "600"},
         )
         for prefix in (PREFIX, OTHER_PREFIX)
     ),
