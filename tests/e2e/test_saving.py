@@ -32,7 +32,7 @@ _DECLARED = {
 }
 # The six units of a round take all devices, so as many preemptors evict all of them.
 _ROUNDS = 17
-# The scheduler writes after it has waited. After the end of the leader another one leads within the second time.
+# The scheduler writes after it has waited. After the end of a leader another leads within the second time.
 _WRITE_SECONDS, _LEASE_SECONDS = 3.0, 30.0
 
 

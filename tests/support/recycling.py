@@ -2,6 +2,7 @@
 
 The start of an API server takes some 3 s of processor time, and a run of the tests wants hundreds of them. To
 put etcd back takes a tenth of a second. The API server sees that in its watches, like the writes of another.
+Idle servers are paused: each would take a fiftieth of a processor.
 """
 
 import base64
@@ -10,6 +11,7 @@ import hashlib
 import http.client
 import json
 import shutil
+import signal
 import socket
 import time
 from collections.abc import Callable
@@ -18,12 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.waiting import comes
+from tools.devcluster.controlplane import process
 from tools.devcluster.controlplane.cluster import WantedCluster
 from tools.devcluster.controlplane.components import ETCD_SOCKET
 from tools.devcluster.controlplane.state import Access, load
 
-# Idle servers of all workers. Each has some 300 MiB and takes a fiftieth of a processor.
-_MOST_IDLE = 4
+# Idle servers of all workers. Each has some 300 MiB.
+_MOST_IDLE = 6
 # A server with more changes has a large heap too, so it ends.
 _MOST_CHANGES = 5_000
 # etcd's limit of operations in a transaction.
@@ -46,6 +49,7 @@ def take(wanted: WantedCluster, root: Path) -> Path | None:
     for offer in sorted(root.glob(f"idle-{_kind(wanted)}-*")):
         folder = _claimed(offer)
         if folder is not None:
+            _signal(folder, signal.SIGCONT)
             comes(partial(_is_past, _settled(offer)))
             return folder
     return None
@@ -53,11 +57,31 @@ def take(wanted: WantedCluster, root: Path) -> Path | None:
 
 def give(wanted: WantedCluster, folder: Path, root: Path) -> Path | None:
     """Offer a server that was put back to later tests; return the oldest if there are too many now."""
-    draft = folder.with_name("offer")
-    draft.write_text(str(folder), encoding="utf-8")
-    draft.rename(root / f"idle-{_kind(wanted)}-{time.monotonic() + _SETTLING_SECONDS}")
+    pause(root)
+    _offer(folder, root / f"idle-{_kind(wanted)}-{time.monotonic() + _SETTLING_SECONDS}")
     offers = sorted(root.glob("idle-*"), key=_settled)
     return _claimed(offers[0]) if len(offers) > _MOST_IDLE else None
+
+
+def pause(root: Path) -> None:
+    """Stop the processes of the idle servers that are as new, until a server is taken."""
+    for offer in root.glob("idle-*"):
+        folder = _claimed(offer) if _is_past(_settled(offer)) else None
+        if folder is not None:
+            _signal(folder, signal.SIGSTOP)
+            _offer(folder, offer)
+
+
+def _signal(folder: Path, number: signal.Signals) -> None:
+    state = load(folder)
+    if state is not None:
+        process.send_signal((component.process for component in state.components.values()), number)
+
+
+def _offer(folder: Path, offer: Path) -> None:
+    draft = folder.with_name("offer")
+    draft.write_text(str(folder), encoding="utf-8")
+    draft.rename(offer)
 
 
 def _claimed(offer: Path) -> Path | None:

@@ -48,10 +48,10 @@ _OWNER = "owner.json"
 def in_turn(module: str) -> tuple[str, ...]:
     """Return the minors for tests that all releases pass alike: one in each run, all of them at length.
 
-    The run's seed and the name of their module decide, so each run has some modules with each minor,
-    and xdist's workers agree. Without a seed it is the newest minor.
+    The run's seed and the folder of their module decide, so each run has some folders with each minor,
+    xdist's workers agree, and modules of a folder use servers again. Without a seed it is the newest minor.
     """
-    return _drawn(f" {module}", RELEASES, RELEASES)
+    return _drawn(f" {module.rpartition('.')[0] or module}", RELEASES, RELEASES)
 
 
 def of_run(minors: Collection[str] = BUILDABLE) -> tuple[str, ...]:

@@ -3,10 +3,12 @@
 import tempfile
 from collections.abc import Iterator
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support import recycling
 from tests.support.servers import ROOT, Server, exclusive, take_down
 from tests.support.waiting import comes
 from tools.devcluster.controlplane import process
@@ -130,8 +132,18 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.mark.usefixtures("run")
-def test_a_used_server_is_as_new() -> None:
+def is_paused(run: Path, server: Server) -> bool:
+    """Return whether the processes of a server are stopped, once it may be paused."""
+    recycling.pause(run)
+    state = load(server.folder)
+    assert state is not None
+    processes = [component.process.pid for component in state.components.values()]
+    return all(
+        Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T" for pid in processes
+    )
+
+
+def test_a_used_server_is_as_new(run: Path) -> None:
     """The next test gets the same API server, and nothing that the last one wrote is in its way."""
     with exclusive(NEWEST) as used:
         for path, document in WRITTEN.items():
@@ -140,6 +152,7 @@ def test_a_used_server_is_as_new() -> None:
         assert comes(lambda: used.request("POST", TOYS, {**TOY, "metadata": {"name": "a"}})[0] == 201)
         assert used.request("DELETE", "/api/v1/namespaces/kube-node-lease")[0] == 200
         used.kubectl("get", "toys")
+    assert comes(partial(is_paused, run, used))
     with exclusive(NEWEST) as again:
         assert again.url == used.url
         assert again.request("GET", TOYS)[0] == 404

@@ -90,9 +90,9 @@ def alive(process: Process) -> bool:
 def stop(processes: Iterable[Process], *, grace: float) -> None:
     """Send SIGTERM to every process and wait; kill those that still run after `grace` seconds."""
     running = [process for process in processes if alive(process)]
-    _signal(running, signal.SIGTERM)
+    send_signal(running, signal.SIGTERM)
     wait_until(lambda: not any(map(alive, running)), seconds=grace)
-    _signal(running, signal.SIGKILL)
+    send_signal(running, signal.SIGKILL)
     wait_until(lambda: not any(map(alive, running)), seconds=grace)
 
 
@@ -135,7 +135,8 @@ def _start_time_from_ps(pid: int) -> str | None:
     return started.strip() if state and not state.startswith("Z") else None
 
 
-def _signal(processes: Iterable[Process], number: signal.Signals) -> None:
+def send_signal(processes: Iterable[Process], number: signal.Signals) -> None:
+    """Send a signal to every process that still runs."""
     for process in processes:
         if alive(process):
             with contextlib.suppress(ProcessLookupError):
