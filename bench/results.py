@@ -23,10 +23,11 @@ runs in turns (A B A B ...). The machine is shared and noisy: read ratios, not s
 
 
 class Row(NamedTuple):
-    """A line of a table: the thing measured, and the figure."""
+    """A line of a table: the thing measured, the figure, and those of further columns."""
 
     what: str
     figure: str
+    more: tuple[str, ...] = ()
 
 
 class Section(NamedTuple):
@@ -35,6 +36,7 @@ class Section(NamedTuple):
     title: str
     rows: Sequence[Row]
     note: str = ""
+    columns: tuple[str, ...] = ("what", "figure")
 
 
 def spread(values: Iterable[float], unit: str, digits: int = 2) -> str:
@@ -64,11 +66,9 @@ def render(section: Section, on: str) -> str:
     lines = [f"## {section.title}", "", f"On {on}.", ""]
     if section.note:
         lines += [section.note.strip(), ""]
-    lines += [
-        "| what | figure |",
-        "| --- | --- |",
-        *(f"| {row.what} | {row.figure} |" for row in section.rows),
-    ]
+    cells = [section.columns, ("---",) * len(section.columns)]
+    cells += [(row.what, row.figure, *row.more) for row in section.rows]
+    lines += [f"| {' | '.join(row)} |" for row in cells]
     return "\n".join(lines) + "\n"
 
 

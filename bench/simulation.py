@@ -1,27 +1,26 @@
 """A simulation of busy weeks on a cluster: the accelerator-hours and the waiting of each preemption policy.
 
-`python -m bench.simulation [--days N] [--nodes N] [--trace FILE] [--checkpoint SECONDS] [POLICY ...]` prints
-a line for each policy. A trace is CSV with a header: `submit` and `duration` in seconds, `gpus` (of one pod),
-`pods` (more than 1 is a gang, placed and preempted as a whole) and `priority`. Without one the jobs are
-generated from a seed.
+`python -m bench.simulation [POLICY ...] [--days N] [--nodes N] [--seed N] [--trace FILE] [--saving SHARE]`
+prints a line for each policy and each share of jobs that save their work. `bench.loads` describes the
+file of a trace, and generates the jobs if there is none.
 """
 
 import argparse
-import csv
 import heapq
-import math
-import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import partial, reduce
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
-from bench.results import Row, Section
+from bench.loads import DAY, LOAD, PER_NODE, SAVES, Job, generated, read, saving
+from bench.results import Row, Section, quantile
 from tests.support.filters import builders
 from tests.support.oracle.least import COUNTS_FIRST, ORDER, Criterion, least
 from tests.support.oracle.problem import problem_of
@@ -30,50 +29,53 @@ from podium.api.findings import ObjectRef
 from podium.api.groups import DisruptionMode, PodGroup
 from podium.api.membership import GroupKey
 from podium.api.meta import ObjectMeta
+from podium.api.saving import CHECKPOINT_INTERVAL, DEFAULT_GRACE, SAVES_ON_TERMINATION
 from podium.api.schedulable import Schedulable, SchedulableStatus
 from podium.cluster.reader import Name
 from podium.cluster.state import ClusterState
-from podium.errors import PodiumError
 from podium.planner.engine import Engine
 from podium.planner.preemption.outcome import Outcome
 from podium.planner.semantics import Semantics
 from podium.planner.settings import Settings
 
-NS, GPU, PER_NODE = builders.NS, "nvidia.com/gpu", 8
-HOUR, DAY = 3600, 24 * 3600
-DAYS, NODES, SEEDS = 7, 64, (1, 2)
-_COLUMNS = ("submit", "duration", "gpus", "pods", "priority")
+NS, GPU, HOUR = builders.NS, "nvidia.com/gpu", 3600
+DAYS, NODES, SEEDS = 28, 48, (1, 2)
+# The start of a job in an event that is no end of one.
+TIMER = -1
+# The shares of the jobs that save their work.
+SHARES = (0.0, 0.25, 0.5, 1.0)
 BEGIN = datetime(2026, 11, 1, tzinfo=UTC)
-# The share of the cluster's accelerators that each priority requests.
-LOAD = {1_000: 0.15, 100: 0.35, 0: 0.6}
+_COLUMNS = (
+    "policy",
+    "jobs that save",
+    "lost of what ran",
+    "scheduling goodput",
+    "useful",
+    "evicted pods",
+    "mean wait",
+    "median wait of gangs of over 8 accelerators at 0",
+)
 _NOTE = f"""
-{len(SEEDS)} weeks on {NODES} nodes of {PER_NODE} accelerators, of seeds {SEEDS[0]} and {SEEDS[-1]}. Jobs
-ask for {sum(LOAD.values()):.0%} of what the cluster has, in three priorities: pods of 1 to 8 accelerators,
-and gangs of 2 to 16 pods that are placed and preempted whole, with half of the accelerator-hours each;
-twice as many come by day as by night. A job that finds no room preempts if it may, else it waits, the
-highest priority first, then the oldest; a job that finds room passes it. A job that loses a pod loses its
-work since its start and waits again; there are no checkpoints. `whatif`'s engine makes every decision. The
-integer program takes the engine's placement where no pod has to go, and else the least harm: with the
-least work lost by priority, or with the fewest pods and units by priority.
+{DAYS} days on {NODES} nodes of {PER_NODE} accelerators, in the sum of seeds {SEEDS[0]} and {SEEDS[-1]}. The
+jobs are generated with the arrivals, durations and sizes of the Philly trace, and need {LOAD:.0%} of the
+cluster (`bench/loads.py`). A share of them saves its work within {SAVES} s of SIGTERM, and declares it. A job
+that finds no room preempts if it may, else it waits, the highest priority first, then the oldest; a job that
+finds room passes it. An evicted job waits again. It loses the work since its start, or the seconds in which
+it saves it. `whatif`'s engine makes every decision. The integer program takes the engine's placement where no
+pod has to go, and else the least harm: with the least work lost by priority, or with the fewest pods and
+units by priority.
+
+Scheduling goodput is Google's: the time in which jobs have all their accelerators, of the time of all
+accelerators. Lost is the part of it that evictions destroyed, so 100 % less lost is the runtime goodput.
+Useful is the product of both. Seeds differ by several points: the eviction of one long gang is a point.
 """
-
-
-class Job(NamedTuple):
-    """Equal pods that run together; times are in seconds since the start."""
-
-    name: str
-    submit: int
-    duration: int
-    gpus: int
-    pods: int
-    priority: int
 
 
 class Move(NamedTuple):
     """A decision: the node of each placed pod, and the evicted pods, by row."""
 
     placed: Mapping[int, int]
-    victims: Iterable[int]
+    victims: Collection[int]
 
 
 class Policy(NamedTuple):
@@ -83,100 +85,84 @@ class Policy(NamedTuple):
     move: Callable[[Engine, Name | GroupKey, datetime], Move | None]
 
 
-class Result(NamedTuple):
-    """Accelerator-seconds that were available, used and lost.
+class JobResult(NamedTuple):
+    """The seconds that a job waited, and how often it was evicted."""
 
-    By priority: evicted pods, seconds that jobs waited, and the number of jobs.
-    """
+    job: Job
+    waited: int
+    evictions: int
+
+
+class Result(NamedTuple):
+    """Accelerator-seconds that were available, used and lost, and the result of each job."""
 
     capacity: int
     ran: int
     lost: int
-    evicted: Counter[int]
-    waited: Counter[int]
-    jobs: Counter[int]
+    jobs: tuple[JobResult, ...]
 
     def plus(self, other: "Result") -> "Result":
         """Return the sum of two results."""
-        return Result(
-            self.capacity + other.capacity,
-            self.ran + other.ran,
-            self.lost + other.lost,
-            self.evicted + other.evicted,
-            self.waited + other.waited,
-            self.jobs + other.jobs,
-        )
+        return Result(*(first + second for first, second in zip(self, other, strict=True)))
+
+    @property
+    def evicted(self) -> dict[int, int]:
+        """The number of evicted pods by priority, the highest first."""
+        return {at: sum(own.evictions * own.job.pods for own in of) for at, of in self._levels().items()}
 
     @property
     def wait(self) -> dict[int, float]:
         """The mean seconds that a job waited, by priority, the highest first."""
-        return {
-            priority: self.waited[priority] / self.jobs[priority]
-            for priority in sorted(self.jobs, reverse=True)
-        }
+        return {at: sum(own.waited for own in of) / len(of) for at, of in self._levels().items()}
+
+    def waits(self, chosen: Callable[[Job], bool]) -> list[int]:
+        """Return the seconds that some jobs waited, in ascending order."""
+        return sorted(own.waited for own in self.jobs if chosen(own.job))
+
+    def _levels(self) -> dict[int, list[JobResult]]:
+        levels: dict[int, list[JobResult]] = {}
+        for own in sorted(self.jobs, key=lambda own: -own.job.priority):
+            levels.setdefault(own.job.priority, []).append(own)
+        return levels
 
 
 def measure() -> Section:
-    """Simulate every policy; takes about ten minutes."""
-    return Section("Simulation", [Row(name, words(_weeks(name))) for name in POLICIES], _NOTE)
+    """Simulate every policy with every share of saving jobs; takes about ten minutes."""
+    runs = list(product(POLICIES, SHARES))
+    with ProcessPoolExecutor() as processes:
+        results = processes.map(_weeks, *zip(*runs, strict=True))
+        rows = [row(*run, result) for run, result in zip(runs, results, strict=True)]
+    return Section("Simulation", rows, _NOTE, _COLUMNS)
 
 
-def _weeks(policy: str) -> Result:
-    """Simulate a week of each seed."""
+def _weeks(policy: str, share: float) -> Result:
+    """Simulate the weeks of each seed."""
     until = DAYS * DAY
-    results = [simulated(generated(until, NODES, seed), NODES, until, policy) for seed in SEEDS]
-    return reduce(Result.plus, results)
+    loads = (saving(generated(until, NODES, seed), share) for seed in SEEDS)
+    return reduce(Result.plus, (simulated(jobs, NODES, until, policy) for jobs in loads))
 
 
-def simulated(jobs: Iterable[Job], nodes: int, until: int, policy: str, checkpoint: int = 0) -> Result:
-    """Simulate to the end; with `checkpoint` a job keeps its work in multiples of this many seconds."""
-    return _Simulation(nodes, POLICIES[policy], checkpoint).run(jobs, until)
+def simulated(jobs: Iterable[Job], nodes: int, until: int, policy: str) -> Result:
+    """Simulate to the end."""
+    return Simulation(nodes, POLICIES[policy]).run(jobs, until)
 
 
-def generated(until: int, nodes: int, seed: int = 1) -> list[Job]:
-    """Make the jobs of a cluster up to a time, in the order of their submission."""
-    rng = random.Random(seed)
-    jobs = []
-    for priority, load in LOAD.items():
-        for gang in (False, True):
-            gpu_seconds, asked, kinds = load / 2 * nodes * PER_NODE * until, 0, []
-            while asked < gpu_seconds:
-                kinds.append(_kind(rng, gang=gang))
-                gpus, pods, duration = kinds[-1]
-                asked += gpus * pods * duration
-            jobs += [(_daily(rng, until), kind, priority) for kind in kinds]
-    jobs.sort()
-    return [
-        Job(f"job-{at:06d}", submit, duration, gpus, pods, priority)
-        for at, (submit, (gpus, pods, duration), priority) in enumerate(jobs)
-    ]
-
-
-def read_trace(path: Path) -> list[Job]:
-    """Read the jobs of a CSV file."""
-    with path.open(encoding="utf-8", newline="") as lines:
-        try:
-            rows = [[int(float(row[column])) for column in _COLUMNS] for row in csv.DictReader(lines)]
-        except (KeyError, ValueError, TypeError) as error:
-            raise PodiumError(f"{path}: {error} (columns: {', '.join(_COLUMNS)})") from None
-    rows.sort()
-    return [
-        Job(f"job-{at:06d}", submit, duration, min(gpus, PER_NODE), pods, priority)
-        for at, (submit, duration, gpus, pods, priority) in enumerate(rows)
-        if min(duration, gpus, pods) > 0
-    ]
-
-
-def words(of: Result) -> str:
-    """Return a result as a line."""
-    evicted = ", ".join(
-        f"{of.evicted[priority]:,} at {priority}" for priority in of.wait if of.evicted[priority]
-    )
-    waits = ", ".join(f"{seconds / HOUR:.2f} h at {priority}" for priority, seconds in of.wait.items())
-    return (
-        f"lost {of.lost / of.ran:.1%} of {of.ran / HOUR:,.0f} GPU-hours that ran; "
-        f"useful {(of.ran - of.lost) / of.capacity:.1%} of the cluster; "
-        f"evicted pods {evicted or 0}; mean wait {waits}"
+def row(policy: str, share: float, of: Result) -> Row:
+    """Return the figures of a policy with a share of saving jobs."""
+    evicted = ", ".join(f"{pods:,} at {priority}" for priority, pods in of.evicted.items() if pods)
+    waits = ", ".join(f"{seconds / HOUR:.1f} h at {priority}" for priority, seconds in of.wait.items())
+    gangs = of.waits(lambda job: job.size > PER_NODE and not job.priority)
+    return Row(
+        policy,
+        f"{share:.0%}",
+        (
+            f"{of.lost / of.ran:.1%}",
+            f"{of.ran / of.capacity:.1%}",
+            f"{(of.ran - of.lost) / of.capacity:.1%}",
+            evicted or "0",
+            waits,
+            f"{quantile(gangs, 0.5) / HOUR:.1f} h" if gangs else "",
+        ),
     )
 
 
@@ -223,18 +209,17 @@ class _Running(NamedTuple):
     nodes: Counter[int]
 
 
-class _Simulation:
+class Simulation:
     """A cluster that moves from event to event; the engine follows every change of its state."""
 
-    def __init__(self, nodes: int, policy: Policy, checkpoint: int) -> None:
+    def __init__(self, nodes: int, policy: Policy) -> None:
         self._policy = policy
-        self._checkpoint = checkpoint
         self._state = ClusterState(native_served=True)
         for at in range(nodes):
             name = f"node-{at:04d}"
             room = {GPU: PER_NODE, "cpu": 960, "pods": 110}
             self._state.apply(builders.node(name, room, labels={"kubernetes.io/hostname": name}))
-        self._engine = Engine(self._state, policy.settings)
+        self._engine = self._engine_of(policy.settings)
         self._state.observe(self._engine.apply)
         self._used: dict[int, np.ndarray[tuple[int], np.dtype[np.int64]]] = {}
         self._nodes = nodes
@@ -244,8 +229,11 @@ class _Simulation:
         self._jobs: dict[Name, Job] = {}
         self._waited: Counter[Job] = Counter()
         self._ends: list[tuple[int, Job, int]] = []
-        self._evicted: Counter[int] = Counter()
+        self._evicted: Counter[Job] = Counter()
         self._ran = self._lost = 0
+
+    def _engine_of(self, settings: Settings) -> Engine:
+        return Engine(self._state, settings)
 
     def run(self, jobs: Iterable[Job], until: int) -> Result:
         """Run all jobs to their end."""
@@ -256,15 +244,11 @@ class _Simulation:
                 self._submit(now, job)
                 self._try(now, [job])
         for job, running in self._running.items():
-            self._ran += (until - running.since) * job.gpus * job.pods
+            self._ran += (until - running.since) * job.size
         for job, since in self._waiting.items():
             self._waited[job] += until - since
-        waited = Counter[int]()
-        for job, seconds in self._waited.items():
-            waited[job.priority] += seconds
-        capacity = self._nodes * PER_NODE * until
-        submitted = Counter(job.priority for job in self._waited)
-        return Result(capacity, self._ran, self._lost, self._evicted, waited, submitted)
+        results = tuple(JobResult(job, waited, self._evicted[job]) for job, waited in self._waited.items())
+        return Result(self._nodes * PER_NODE * until, self._ran, self._lost, results)
 
     def _events(self, jobs: Iterable[Job], until: int) -> Iterator[tuple[int, Job | None]]:
         """Yield the times of events: a job is submitted, or (None) others have ended."""
@@ -284,6 +268,7 @@ class _Simulation:
                 if job in self._running and self._running[job].since == since:
                     self._stop(now, job)
                     changed = True
+                changed = changed or since == TIMER
             if changed:
                 yield now, None
 
@@ -291,13 +276,13 @@ class _Simulation:
         """Place the jobs that fit, the most important first; evicted jobs are tried again in order."""
         todo = [(_rank(job), job) for job in jobs]
         heapq.heapify(todo)
-        refused: set[tuple[int, int, int]] = set()
+        refused: set[tuple[object, ...]] = set()
         while todo:
             _, job = heapq.heappop(todo)
-            kind = (job.gpus, job.pods, job.priority)
+            kind = self._kind(job)
             if kind in refused or job not in self._waiting:
                 continue
-            move = self._policy.move(self._engine, _target(job), _time(now)) if self._may_fit(job) else None
+            move = self._decide(now, job)
             if move is None:
                 refused.add(kind)
                 continue
@@ -310,6 +295,13 @@ class _Simulation:
                 refused.clear()
                 todo = [(_rank(waiting), waiting) for waiting in self._waiting if _rank(waiting) > _rank(job)]
                 heapq.heapify(todo)
+
+    def _kind(self, job: Job) -> tuple[object, ...]:
+        """Return the facts of a job by which others are refused without a decision."""
+        return job.gpus, job.pods, job.priority
+
+    def _decide(self, now: int, job: Job) -> Move | None:
+        return self._policy.move(self._engine, target_of(job), time_of(now)) if self._may_fit(job) else None
 
     def _may_fit(self, job: Job) -> bool:
         """Return whether a job fits when all of lower priority are gone."""
@@ -358,15 +350,16 @@ class _Simulation:
         if job.pods > 1:
             self._state.remove(self._state.groups[GroupKey(True, NS, job.name)])
         ran = now - running.since
-        self._ran += ran * job.gpus * job.pods
+        self._ran += ran * job.size
         return ran
 
     def _evict(self, now: int, job: Job) -> None:
         ran = self._stop(now, job)
-        saved = ran // self._checkpoint * self._checkpoint if self._checkpoint else 0
-        self._lost += (ran - saved) * job.gpus * job.pods
-        self._left[job] -= saved
-        self._evicted[job.priority] += job.pods
+        lost = ran % job.interval if job.interval else ran
+        lost = min(lost, job.saves) if job.saves else lost
+        self._lost += lost * job.size
+        self._left[job] -= ran - lost
+        self._evicted[job] += 1
         self._wait(now, job)
 
     def _count(self, job: Job, nodes: Counter[int], sign: int) -> None:
@@ -384,34 +377,21 @@ def _rank(job: Job) -> tuple[int, int]:
     return -job.priority, job.submit
 
 
-def _target(job: Job) -> Name | GroupKey:
+def target_of(job: Job) -> Name | GroupKey:
     return GroupKey(True, NS, job.name) if job.pods > 1 else (NS, f"{job.name}-0")
 
 
-def _kind(rng: random.Random, *, gang: bool) -> tuple[int, int, int]:
-    """Return random accelerators of a pod, pods and seconds of a job."""
-    if gang:
-        hours = rng.lognormvariate(math.log(4), 1.0)
-        return rng.choice((4, 8, 8, 8)), rng.choice((2, 2, 4, 4, 8, 16)), int(min(max(hours, 0.2), 72) * HOUR)
-    hours = rng.lognormvariate(math.log(2), 1.2)
-    return rng.choice((1, 1, 1, 2, 2, 4, 8)), 1, int(min(max(hours, 0.1), 48) * HOUR)
-
-
-def _daily(rng: random.Random, until: int) -> int:
-    """Return a random time; twice as many are by day as by night."""
-    while True:
-        at = rng.randrange(until)
-        if rng.random() < (1.0 if at % DAY < DAY // 2 else 0.5):
-            return at
-
-
 def _pod(job: Job, member: int) -> Schedulable:
-    return builders.pod(
+    pod = builders.pod(
         f"{job.name}-{member}",
         {GPU: job.gpus, "cpu": job.gpus},
         priority=job.priority,
         group=job.name if job.pods > 1 else "",
+        terminationGracePeriodSeconds=max(job.saves, DEFAULT_GRACE),
     )
+    declared = {SAVES_ON_TERMINATION: job.saves, CHECKPOINT_INTERVAL: job.interval}
+    pod.metadata.annotations = {key: f"{seconds}s" for key, seconds in declared.items() if seconds}
+    return pod
 
 
 def _group(job: Job) -> PodGroup:
@@ -427,12 +407,12 @@ def _group(job: Job) -> PodGroup:
     )
 
 
-def _time(now: int) -> datetime:
+def time_of(now: int) -> datetime:
     return BEGIN + timedelta(seconds=now)
 
 
 def _text(now: int) -> str:
-    return _time(now).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return time_of(now).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _main(arguments: list[str]) -> int:
@@ -442,12 +422,15 @@ def _main(arguments: list[str]) -> int:
     parser.add_argument("--nodes", type=int, default=NODES)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--trace", type=Path)
-    parser.add_argument("--checkpoint", type=int, default=0, metavar="SECONDS")
+    parser.add_argument("--saving", type=float, nargs="+", default=SHARES, metavar="SHARE")
     given = parser.parse_args(arguments)
     until = given.days * DAY
-    jobs = read_trace(given.trace) if given.trace else generated(until, given.nodes, given.seed)
-    for name in given.policies or POLICIES:
-        print(f"{name}: {words(simulated(jobs, given.nodes, until, name, given.checkpoint))}", flush=True)
+    jobs = read(given.trace) if given.trace else generated(until, given.nodes, given.seed)
+    print(" | ".join(_COLUMNS))
+    for name, share in product(given.policies or POLICIES, given.saving):
+        result = simulated(saving(jobs, share), given.nodes, until, name)
+        what, figure, more = row(name, share, result)
+        print(" | ".join((what, figure, *more)), flush=True)
     return 0
 
 
