@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from bench import loads
+from bench.gangholds import Holding
 from bench.loads import DAY, LOAD, PER_NODE, Job, generated, philly, read, saving
 from bench.simulation import HOUR, POLICIES, row, simulated
 from hypothesis import given, settings
@@ -75,6 +76,40 @@ def test_a_row_has_the_figures_of_all_weeks() -> None:
     once, twice = row("kep", 0.5, week), row("kep", 0.5, week.plus(week))
     assert once == ("kep", "50%", ("36.9%", "67.7%", "42.7%", "4 at 0", "0.0 h at 10, 1.0 h at 0", "1.0 h"))
     assert twice == once._replace(more=(*once.more[:3], "8 at 0", *once.more[4:]))
+
+
+# The nodes are full until the hours 10 and 5. The gang needs both, and the others one.
+QUEUE = [
+    Job("until-10", 0, 10 * HOUR, gpus=8, pods=1, priority=0),
+    Job("until-5", 0, 5 * HOUR, gpus=8, pods=1, priority=0),
+    Job("gang", 1 * HOUR, 1 * HOUR, gpus=8, pods=2, priority=0),
+    Job("long", 2 * HOUR, 20 * HOUR, gpus=8, pods=1, priority=0),
+    Job("short", 3 * HOUR, 4 * HOUR, gpus=8, pods=1, priority=0),
+]
+
+
+@pytest.mark.parametrize(
+    ("hold", "backfill", "waits"),
+    [
+        # The long job takes the first node that comes free, and the short one the second.
+        pytest.param(0, False, {"gang": 24, "long": 3, "short": 7}, id="no hold"),
+        pytest.param(DAY, False, {"gang": 9, "long": 9, "short": 8}, id="hold"),
+        # The short job ends before the second node comes free.
+        pytest.param(DAY, True, {"gang": 9, "long": 9, "short": 2}, id="backfill"),
+        # After the time of the hold the long job takes the node.
+        pytest.param(5 * HOUR, False, {"gang": 25, "long": 4, "short": 7}, id="timed out"),
+    ],
+)
+def test_a_gang_that_holds_room_starts_when_it_is_complete(
+    hold: int, backfill: bool, waits: dict[str, int]
+) -> None:
+    result = Holding(2, hold, backfill=backfill).run(QUEUE, 2 * DAY)
+    assert {own.job.name: own.waited // HOUR for own in result.jobs if own.waited} == waits
+
+
+def test_without_a_hold_nothing_changes() -> None:
+    jobs = generated(2 * DAY, NODES)
+    assert Holding(NODES, 0, backfill=False).run(jobs, 2 * DAY) == simulated(jobs, NODES, 2 * DAY, "kep")
 
 
 @settings(max_examples=20)
