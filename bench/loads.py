@@ -16,10 +16,11 @@ A file of jobs is CSV with a header. Other columns are ignored, and columns and 
 | saves | optional: the seconds in which the job saves its work after SIGTERM, empty or 0 if it does not |
 | interval | optional: the seconds between two checkpoints from the start on, empty or 0 for none |
 
-The generated jobs have the durations and sizes of 42 days of Philly (5,937 jobs of four virtual clusters;
-Jeon and others, "Analysis of Large-Scale Multi-Tenant GPU Clusters", USENIX ATC 2019). Users submit sweeps of
-jobs of one size. The trace has no priorities and no gangs, so both are drawn: 10 % of the jobs have priority
-1000, and 30 % have 100. Jobs of more than 8 accelerators are gangs, and so is half of those of 4 and 8.
+The generated jobs have the durations, sizes and sweeps of 42 days of Philly (5,937 jobs of four virtual
+clusters; Jeon and others, "Analysis of Large-Scale Multi-Tenant GPU Clusters", USENIX ATC 2019). In a sweep a
+user submits jobs of one size and of like durations at once. The trace has no priorities and no gangs, so both
+are drawn: 10 % of the jobs have priority 1000, and 30 % have 100. Jobs of more than 8 accelerators are gangs,
+and so is half of those of 4 and 8.
 """
 
 import csv
@@ -32,6 +33,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from podium.errors import PodiumError
 
 PER_NODE = 8
@@ -42,9 +45,15 @@ LOAD = 0.94
 SAVES = 30
 _PRIORITIES = {1_000: 0.1, 100: 0.3, 0: 0.6}
 _REQUIRED, _OPTIONAL = ("submit", "duration", "gpus", "pods", "priority"), ("saves", "interval")
-# The number of jobs of Philly by their accelerators.
-_SIZES = {1: 3081, 2: 177, 4: 969, 8: 1430, 16: 207, 32: 73}
-# The durations of these jobs in seconds, at each of the shares of the jobs.
+# The sweeps of Philly by the accelerators of a job: their number, and the jobs of the largest. Of the sweeps,
+# n ** -tail have n jobs or more.
+_SIZES = (1, 2, 4, 8, 16, 32)
+_SWEEPS = (835, 69, 509, 1113, 176, 41)
+_TAILS = {1: 1.25, 2: 1.4, 4: 1.75, 8: 2.6, 16: 3.1, 32: 1.55}
+_LARGEST = {1: 525, 2: 43, 4: 75, 8: 9, 16: 6, 32: 6}
+# The deviation of the logarithm of the durations in one sweep.
+_WITHIN = 0.8
+# The durations of the jobs in seconds, at each of the shares of the jobs.
 _SHARES = (0, 0.05, 0.25, 0.5, 0.75, 0.9, 0.99, 1)
 _DURATIONS = {
     1: (4, 33, 196, 3_595, 114_360, 510_863, 2_543_669, 4_257_415),
@@ -54,8 +63,6 @@ _DURATIONS = {
     16: (14, 44, 1_137, 12_257, 58_030, 195_142, 3_178_696, 3_412_913),
     32: (12, 16, 46, 11_903, 54_108, 71_514, 3_098_095, 3_098_095),
 }
-# Of the sweeps, n ** -_TAIL have at least n jobs.
-_TAIL, _LARGEST_SWEEP = 1.65, 525
 
 
 class Job(NamedTuple):
@@ -82,10 +89,10 @@ def generated(until: int, nodes: int, seed: int = 1) -> list[Job]:
     jobs, needed = [], LOAD * nodes * PER_NODE * until
     while needed > 0:
         submit = _daily(rng, until)
-        (size,) = rng.choices(tuple(_SIZES), tuple(_SIZES.values()))
-        sweep = min(int(rng.paretovariate(_TAIL)), _LARGEST_SWEEP)
-        for _ in range(sweep):
-            duration = _duration(rng, size)
+        (size,) = rng.choices(_SIZES, _SWEEPS)
+        typical = np.interp(rng.random(), _SHARES, np.log(_DURATIONS[size]))
+        for _ in range(min(int(rng.paretovariate(_TAILS[size])), _LARGEST[size])):
+            duration = min(round(rng.lognormvariate(typical, _WITHIN)) or 1, _DURATIONS[size][-1])
             needed -= size * min(duration, until - submit)
             jobs.append(_drawn(rng, submit, duration, size))
     return _in_order(jobs)
@@ -141,15 +148,6 @@ def _drawn(rng: random.Random, submit: int, duration: int, size: int) -> Job:
     split = size in (4, PER_NODE) and rng.random() < 0.5
     pods = 2 if split else math.ceil(size / PER_NODE)
     return Job("", submit, duration, math.ceil(size / pods), pods, priority)
-
-
-def _duration(rng: random.Random, size: int) -> int:
-    """Return a random duration between two of the table, linear in its logarithm."""
-    share, durations = rng.random(), _DURATIONS[size]
-    after = next(at for at, limit in enumerate(_SHARES) if share <= limit and at)
-    low, high = _SHARES[after - 1 : after + 1]
-    part = (share - low) / (high - low)
-    return round(durations[after - 1] ** (1 - part) * durations[after] ** part)
 
 
 def _daily(rng: random.Random, until: int) -> int:

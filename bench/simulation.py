@@ -2,7 +2,7 @@
 
 `python -m bench.simulation [POLICY ...] [--days N] [--nodes N] [--seed N] [--trace FILE] [--saving SHARE]`
 prints a line for each policy and each share of jobs that save their work. `bench.loads` describes the
-file of a trace, and generates the jobs if there is none.
+file of a trace, and generates the jobs if there is none. The share 0 leaves what the file says of saving.
 """
 
 import argparse
@@ -39,7 +39,7 @@ from podium.planner.semantics import Semantics
 from podium.planner.settings import Settings
 
 NS, GPU, HOUR = builders.NS, "nvidia.com/gpu", 3600
-DAYS, NODES, SEEDS = 28, 48, (1, 2)
+DAYS, NODES, SEEDS = 42, 96, (1, 2)
 # The start of a job in an event that is no end of one.
 TIMER = -1
 # The shares of the jobs that save their work.
@@ -103,7 +103,12 @@ class Result(NamedTuple):
 
     def plus(self, other: "Result") -> "Result":
         """Return the sum of two results."""
-        return Result(*(first + second for first, second in zip(self, other, strict=True)))
+        return Result(
+            self.capacity + other.capacity,
+            self.ran + other.ran,
+            self.lost + other.lost,
+            self.jobs + other.jobs,
+        )
 
     @property
     def evicted(self) -> dict[int, int]:

@@ -7,6 +7,7 @@ import pytest
 from bench import loads
 from bench.gangholds import Holding
 from bench.loads import DAY, LOAD, PER_NODE, Job, generated, philly, read, saving
+from bench.results import Row
 from bench.simulation import HOUR, POLICIES, row, simulated
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -39,17 +40,17 @@ def test_a_gang_that_is_preempted_loses_its_work_and_runs_again(policy: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("declared", "lost"),
+    ("saves", "interval", "lost"),
     [
-        ({"interval": 4 * HOUR}, 2 * HOUR),
-        ({"saves": 30}, 30),
-        ({"saves": 7 * HOUR}, 6 * HOUR),
-        ({"saves": 30, "interval": 4 * HOUR}, 30),
-        ({"saves": 30, "interval": 6 * HOUR}, 0),
+        (0, 4 * HOUR, 2 * HOUR),
+        (30, 0, 30),
+        (7 * HOUR, 0, 6 * HOUR),
+        (30, 4 * HOUR, 30),
+        (30, 6 * HOUR, 0),
     ],
 )
-def test_a_gang_that_saves_its_work_continues_with_it(declared: dict[str, int], lost: int) -> None:
-    result = simulated([GANG._replace(**declared), URGENT], NODES, DAY, "kep")
+def test_a_gang_that_saves_its_work_continues_with_it(saves: int, interval: int, lost: int) -> None:
+    result = simulated([GANG._replace(saves=saves, interval=interval), URGENT], NODES, DAY, "kep")
     assert result.lost == 4 * 8 * lost
     assert result.ran == 4 * 8 * (10 * HOUR + lost) + 8 * HOUR
 
@@ -73,9 +74,11 @@ def test_the_oldest_of_the_highest_priority_comes_first() -> None:
 def test_a_row_has_the_figures_of_all_weeks() -> None:
     """The same week twice has twice the evictions, and the same shares and waits."""
     week = simulated([GANG, URGENT], NODES, DAY, "kep")
-    once, twice = row("kep", 0.5, week), row("kep", 0.5, week.plus(week))
-    assert once == ("kep", "50%", ("36.9%", "67.7%", "42.7%", "4 at 0", "0.0 h at 10, 1.0 h at 0", "1.0 h"))
-    assert twice == once._replace(more=(*once.more[:3], "8 at 0", *once.more[4:]))
+    rows = [row("kep", 0.5, result) for result in (week, week.plus(week))]
+    waits = "0.0 h at 10, 1.0 h at 0", "1.0 h"
+    assert rows == [
+        Row("kep", "50%", ("36.9%", "67.7%", "42.7%", evicted, *waits)) for evicted in ("4 at 0", "8 at 0")
+    ]
 
 
 # The nodes are full until the hours 10 and 5. The gang needs both, and the others one.
