@@ -164,7 +164,7 @@ class _Records(dict[Key, Entry]):
 
 
 def measure() -> Section:
-    """Simulate each hold without and with backfill; takes some minutes."""
+    """Simulate each hold without and with backfill, on all processors."""
     with ProcessPoolExecutor() as processes:
         results = processes.map(_weeks, *zip(*HOLDS, strict=True))
         rows = [_row(*hold, result) for hold, result in zip(HOLDS, results, strict=True)]

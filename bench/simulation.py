@@ -132,7 +132,7 @@ class Result(NamedTuple):
 
 
 def measure() -> Section:
-    """Simulate every policy with every share of saving jobs; takes about ten minutes."""
+    """Simulate every policy with every share of saving jobs, on all processors."""
     runs = list(product(POLICIES, SHARES))
     with ProcessPoolExecutor() as processes:
         results = processes.map(_weeks, *zip(*runs, strict=True))
