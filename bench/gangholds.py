@@ -1,9 +1,9 @@
 """The gang hold in a simulation: the waits of large gangs of the lowest priority, and the price for others.
 
-`python -m bench.gangholds [--days N] [--nodes N] [--seed N] [--trace FILE]` prints a
-line for each length of the hold, without and with backfill. The code of the scheduler's holds runs here. With
-backfill a job passes the gang that holds room if it ends before the ends of other jobs make room for the
-gang. All ends are known then, which is more than a cluster knows.
+`python -m bench.gangholds [--days N] [--nodes N] [--seed N] [--trace FILE]` prints a line for each length of
+the hold, without and with backfill. The code of the scheduler's holds runs here. With backfill a job passes
+the gang that holds room if it ends before the ends of other jobs make room for the gang. All ends are known
+then, which is more than a cluster knows.
 """
 
 import argparse
