@@ -20,10 +20,10 @@ from podium.api.core import Namespace, Pod
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import ClusterReader, Name
 from podium.cluster.state import Readable
-from podium.planner.arrays import Bools, Int64s, Rows
+from podium.planner.arrays import Bools, Int32s, Int64s, Rows
 from podium.planner.deadline import NEVER, Deadline
 from podium.planner.liveplugin import LivePlugin
-from podium.planner.reprieve import PlacedMembers, Reprieve
+from podium.planner.reprieve import Exclusion, PlacedMembers, PodsByShape, Reprieve
 from podium.planner.shapes import NeedSource, PodNeed, Shape, ShapeContext
 
 S = TypeVar("S")
@@ -45,6 +45,23 @@ class HeldClaim(NamedTuple):
     claim: Name
     amount: int
     shared: bool
+
+
+class DomainLimit(NamedTuple):
+    """A limit on the pods of one shape in each domain; `domains` has the domain of each node row, or -1.
+
+    `held` is the number of pods that count there already, by domain, and last what limits the nodes in no
+    domain. A domain holds at most `level` of them, or if `even` so many more than the emptiest.
+    """
+
+    domains: Int32s
+    held: list[int]
+    level: int
+    even: bool = False
+
+
+# In `DomainLimit.held`: no pod may come, or any number, whatever the level.
+FULL = 2**31
 
 
 class NodeFilter(ABC):
@@ -130,9 +147,18 @@ class NodeFilter(ABC):
         """Return what it says of pods that are given back beside members; None if they do not concern it."""
         return None
 
-    def alone(self, shape: Shape) -> bool:  # noqa: ARG002 - as above
-        """Return whether pods of a shape exclude each other from one node by their labels."""
-        return False
+    def exclusions(
+        self,
+        shapes: Mapping[int, Shape],  # noqa: ARG002 - as above
+        pods: PodsByShape,  # noqa: ARG002 - as above
+        deadline: Deadline,  # noqa: ARG002 - as above
+    ) -> Iterator[Exclusion]:
+        """Yield the pods that keep pods of some shapes (by id) out of a domain, or are kept out by them."""
+        yield from ()
+
+    def limits(self, shape: Shape) -> Iterable[DomainLimit]:  # noqa: ARG002 - as above
+        """Return the limits on the pods of a shape in each domain."""
+        return ()
 
     def announce(self, shape_ids: Collection[int]) -> None:  # noqa: B027 - as above
         """Follow that pods of these shapes are about to be placed; called before any check of them."""

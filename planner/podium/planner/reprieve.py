@@ -6,7 +6,8 @@ effect on the members, for all units together. Few remain whose effect depends o
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -56,17 +57,33 @@ class PodsByShape:
         return np.concatenate(parts) if parts else np.zeros(0, np.intp)
 
 
+class Exclusion(NamedTuple):
+    """Pods (by position) that keep pods of some `shapes` (by id) out of their domain, whatever its room.
+
+    `domains` has the domain of each node row, -1 for none.
+    """
+
+    pods: Rows
+    shapes: Sequence[int]
+    domains: Int32s
+
+    def shared(self, nodes: Iterable[int]) -> Bools:
+        """Return for each node row whether it is in the domain of one of some nodes."""
+        # One additional entry, which the domain -1 finds.
+        shared = np.zeros(int(self.domains.max(initial=-1)) + 2, np.bool_)
+        shared[self.domains[list(nodes)]] = True
+        shared[-1] = False
+        share: Bools = shared[self.domains]
+        return share
+
+
 class Reprieve:
     """The answers of a filter about pods on nodes (rows), beside the members of one preemptor.
 
-    Each method has the answer of a filter that such pods do not concern; None of the first two is no pod.
+    Each method has the answer of a filter that such pods do not concern; None of the first is no pod.
     """
 
-    def excluded(self, pods: PodsByShape, nodes: Int32s) -> Bools | None:  # noqa: ARG002 - they do not concern it
-        """Return which pods keep out a member where it was placed, or are kept out by one."""
-        return None
-
-    def counted(self, pods: PodsByShape, rows: Rows, nodes: Int32s) -> Bools | None:  # noqa: ARG002 - as above
+    def counted(self, pods: PodsByShape, rows: Rows, nodes: Int32s) -> Bools | None:  # noqa: ARG002 - they do not concern it
         """Return the pods (rows) whose effect depends on those that were given back before."""
         return None
 

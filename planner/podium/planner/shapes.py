@@ -82,15 +82,6 @@ class PodNeed(msgspec.Struct, frozen=True, cache_hash=True):
         """The things that the pod would use alone, in the cluster or on its node."""
         return ()
 
-    @property
-    def exclusive(self) -> bool:
-        """Whether the pod would use something alone."""
-        return bool(self.used_alone)
-
-    def excludes(self, other: "PodNeed", *, on_node: bool) -> bool:  # noqa: ARG002 - nothing is used alone
-        """Return whether two pods cannot use what they need, on one node or anywhere in the cluster."""
-        return False
-
 
 # The affinity terms of one pod, to nodes and to pods. Each takes about 20 microseconds when the pod changes.
 MOST_TERMS = 1_000

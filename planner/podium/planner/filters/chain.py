@@ -23,7 +23,8 @@ from podium.planner.arrays import Bools, Rows
 from podium.planner.deadline import NEVER, Deadline
 from podium.planner.filters.counters import NominatedPods
 from podium.planner.filters.nodes import NodeCache, StaticFilter, unmet_terms
-from podium.planner.framework import ChainContext, NodeFilter, PodCounters, RoomFilter
+from podium.planner.framework import ChainContext, DomainLimit, NodeFilter, PodCounters, RoomFilter
+from podium.planner.reprieve import Exclusion, PodsByShape
 from podium.planner.shapes import Shape
 from podium.planner.snapshot import Snapshot
 
@@ -285,6 +286,20 @@ class Chain:
             accepted &= always
             refused |= never
         return accepted, refused
+
+    def exclusions(
+        self, shapes: Mapping[int, Shape], pods: PodsByShape, deadline: Deadline = NEVER
+    ) -> Iterator[Exclusion]:
+        """Yield the pods that keep pods of some shapes out of a domain (see `NodeFilter.exclusions`)."""
+        for node_filter in self.dynamic:
+            for exclusion in node_filter.exclusions(shapes, pods, deadline):
+                deadline.enforce()
+                yield exclusion
+
+    def limits(self, shape: Shape) -> Iterator[DomainLimit]:
+        """Yield the limits on the pods of a shape in each domain."""
+        for node_filter in self._neighbours_for(shape):
+            yield from node_filter.limits(shape)
 
     def refusals(self, shape: Shape) -> Refusals:
         """Return why nodes are refused, as kube-scheduler reports it."""

@@ -12,7 +12,7 @@ free them, and preemption may free them.
 
 import itertools
 from abc import ABC, abstractmethod
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -23,7 +23,7 @@ from podium.planner.arrays import Bools, Int32s, Int64s, Rows
 from podium.planner.deadline import Deadline
 from podium.planner.filters.counter import DomainCounter, Domains, ShapeIntegers, node_domains
 from podium.planner.framework import NodeFilter
-from podium.planner.reprieve import PodsByShape
+from podium.planner.reprieve import Exclusion, PodsByShape
 from podium.planner.shapes import Shape, weight
 from podium.planner.snapshot import Snapshot
 
@@ -499,6 +499,7 @@ class ExclusiveCounters(TermCounters[Thing]):
     ) -> None:
         """`mark` returns what things in `conflict` share."""
         node = node_domains(snapshot)
+        self.things = things
         self.mark = mark
         self.conflict = conflict
         super().__init__(snapshot, keys=things, domains=lambda _: node, marks=lambda thing: [mark(thing)])
@@ -538,6 +539,33 @@ class ExclusiveUseFilter(NodeFilter, Generic[Thing]):
                 return self.REASON
         return None
 
+    def exclusions(
+        self, shapes: Mapping[int, Shape], pods: PodsByShape, deadline: Deadline
+    ) -> Iterator[Exclusion]:
+        """Yield the pods that use a thing in conflict with one that pods of the shapes would use."""
+        taken = self._taken
+        users: dict[Sequence[Thing], list[int]] = defaultdict(list)
+        for shape_id, shape in shapes.items():
+            users[tuple(self._wanted(shape))].append(shape_id)
+        wanted: dict[Hashable, list[tuple[Thing, Sequence[Thing]]]] = defaultdict(list)
+        for things in users:
+            for thing in things:
+                wanted[taken.mark(thing)].append((thing, things))
+        rivals: dict[Sequence[Thing], list[Rows]] = defaultdict(list)
+        for other, positions in pods.each() if wanted else ():
+            deadline.enforce()
+            held = [
+                (thing, own) for thing in taken.things(other) for own in wanted.get(taken.mark(thing), ())
+            ]
+            for things in dict.fromkeys(own for thing, (use, own) in held if taken.conflict(thing, use)):
+                rivals[things].append(positions)
+        for things, parts in rivals.items():
+            yield Exclusion(np.concatenate(parts), users[things], self._domains())
+
+    def _domains(self) -> Int32s:
+        """Return the domain of each node row: nodes in one domain share the things."""
+        return np.arange(len(self._snapshot.alive), dtype=np.int32)
+
     def _conflicts(self, shape: Shape) -> list[DomainCounter]:
         """Return the counters of the pods that use a thing in conflict with one of the shape."""
         taken = self._taken
@@ -547,15 +575,3 @@ class ExclusiveUseFilter(NodeFilter, Generic[Thing]):
             for held, counter in taken.candidates([taken.mark(thing)])
             if taken.conflict(thing, held)
         ]
-
-
-def exclusive(shape: Shape) -> bool:
-    """Return whether a pod of a shape would use something alone."""
-    return any(need.exclusive for need in shape.needs)
-
-
-def in_conflict(first: Shape, second: Shape, *, on_node: bool) -> bool:
-    """Return whether pods of two shapes cannot have what they need, on one node or anywhere."""
-    return any(
-        need.excludes(other, on_node=on_node) for need, other in zip(first.needs, second.needs, strict=True)
-    )

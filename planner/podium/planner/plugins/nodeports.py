@@ -28,17 +28,6 @@ class PortNeed(PodNeed, frozen=True, cache_hash=True):
 
     ports: tuple[HostPort, ...] = ()
 
-    @property
-    def exclusive(self) -> bool:
-        """Whether the pod takes a port."""
-        return bool(self.ports)
-
-    def excludes(self, other: PodNeed, *, on_node: bool) -> bool:
-        """Return whether two pods on a node cannot have their ports."""
-        if not on_node or not isinstance(other, PortNeed):
-            return False
-        return any(ports_clash(port, held) for port in self.ports for held in other.ports)
-
 
 class HostPortsFilter(ExclusiveUseFilter[HostPort]):
     """The nodes where the host ports of the pod are free.

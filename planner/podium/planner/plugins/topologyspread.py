@@ -45,7 +45,7 @@ from podium.planner.filters.counters import (
     with_pins,
 )
 from podium.planner.filters.nodes import NodeCache, StaticFilter, unmet_terms
-from podium.planner.framework import MAX_SCORE, ChainContext, NodeFilter, Plugin
+from podium.planner.framework import FULL, MAX_SCORE, ChainContext, DomainLimit, NodeFilter, Plugin
 from podium.planner.reprieve import PlacedMembers, PodsByShape, Reprieve
 from podium.planner.shapes import PodNeed, Shape, ShapeContext, need_at
 from podium.planner.snapshot import Snapshot
@@ -287,9 +287,23 @@ class TopologySpreadFilter(NodeFilter):
         if less:
             yield less
 
-    def limits(self, shape: Shape) -> list[SpreadLimit]:
+    def constraints(self, shape: Shape) -> list[SpreadLimit]:
         """Return the evaluated constraints of a shape."""
         return self._plans.get(shape)
+
+    def limits(self, shape: Shape) -> Iterator[DomainLimit]:
+        """Yield the limits of the constraints that count pods of the shape itself."""
+        for limit in self._plans.get(shape):
+            counter = limit.counter
+            counter.refresh(self._snapshot.node_revision)
+            column = counter.domains.column()
+            # A domain without a node that counts takes no pod, nor does a node in no domain.
+            held = [FULL] * (counter.domains.size() + 1)
+            for domain in np.unique(column[column >= 0]).tolist():
+                held[domain] = counter.counts.get(domain, 0)
+            if limit.pods.match(shape):
+                even = counter.domains_now >= limit.min_domains
+                yield DomainLimit(column, held, limit.spare + 1, even)
 
     def reprieve(self, members: PlacedMembers) -> "SpreadReprieve | None":
         """Return what the constraints of members say of pods that are given back."""
@@ -453,7 +467,7 @@ class SpreadReprieve(Reprieve):
         """Return the constraints of the members; equal constraints of several members occur once."""
         by_key: dict[tuple[object, ...], _GroupSpreadLimit] = {}
         for shape in self._members.shapes.values():
-            for limit in self._spread.limits(shape):
+            for limit in self._spread.constraints(shape):
                 if _key(limit) not in by_key:
                     by_key[_key(limit)] = self._spread_limit(limit)
         return list(by_key.values())
@@ -468,7 +482,7 @@ class SpreadReprieve(Reprieve):
             self._members.deadline.enforce()
             shape = snapshot.shape_at(row)
             domain = own.item(node)
-            if any(_key(constraint) == _key(limit) for constraint in self._spread.limits(shape)):
+            if any(_key(constraint) == _key(limit) for constraint in self._spread.constraints(shape)):
                 before[domain] = members[domain]
             counts = limit.pods.match(shape) and not snapshot.terminating.item(row)
             if counts and column.item(node) >= 0:

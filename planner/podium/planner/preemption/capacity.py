@@ -10,8 +10,10 @@ the best score. A group whose members differ may find no place in that order, an
 small member takes the only empty node. Then its members are packed, and every filter checks the result.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import permutations
+from operator import add
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -19,7 +21,8 @@ import numpy as np
 from podium.planner.arrays import Bools, Int32s, Int64s, Rows, summed
 from podium.planner.deadline import Deadline
 from podium.planner.filters.chain import Chain
-from podium.planner.filters.counters import in_conflict
+from podium.planner.framework import FULL, DomainLimit
+from podium.planner.reprieve import PodsByShape
 from podium.planner.shapes import Shape
 from podium.planner.snapshot import Snapshot
 
@@ -67,12 +70,14 @@ class PodCapacity(Protocol):
 def capacity(free: list[Int64s], pods: "PodKinds") -> PodCapacity:
     """Return the capacity of nodes with so much `free` of each resource, by position.
 
-    For pods of several kinds it does not count slices.
+    For pods of several kinds it does not count slices and limits.
     """
     if len(pods.kinds) > 1:
         return MixedCapacity(free, pods.kinds)
     (kind,) = pods.kinds
-    return OneKindCapacity(free, kind) if pods.slices is None else SlicedCapacity(free, kind, pods.slices)
+    if not pods.limits and pods.slices is None:
+        return OneKindCapacity(free, kind)
+    return LimitedCapacity(free, kind, pods.limits, pods.slices)
 
 
 class OneKindCapacity:
@@ -126,29 +131,99 @@ class OneKindCapacity:
         return max(slots, 0)
 
 
-class SlicedCapacity(OneKindCapacity):
-    """The room for equal pods in slices: whole slices by domain, and the last slice if it is smaller."""
+class LimitedCapacity(OneKindCapacity):
+    """The room for equal pods of which domains take a limited number, or only whole slices.
+
+    If there are several limits, each counts alone, so the answer is a bound.
+    """
 
     additive = False
 
-    def __init__(self, free: list[Int64s], kind: PodKind, slices: "SliceDomains") -> None:
+    def __init__(
+        self,
+        free: list[Int64s],
+        kind: PodKind,
+        limits: Sequence[DomainLimit],
+        slices: "SliceDomains | None" = None,
+    ) -> None:
         super().__init__(free, kind)
-        self._size = slices.size
-        self._domain_of: list[int] = slices.of.tolist()
-        self.areas = (int, self._domain_of.__getitem__)
-        self._rooms: list[int] = slices.by_domain(np.array(self._slots, np.int64)).tolist()
+        self._counts: list[_PodsInDomains | _PodsInSlices] = [
+            _PodsInDomains(limit, self._slots) for limit in limits
+        ]
+        if slices is not None:
+            self._counts.append(_PodsInSlices(slices, self._slots))
+        self.areas = (int, *(count.domain_of.__getitem__ for count in self._counts))
 
     def pod_count(self) -> int:
-        """Return how many pods of the preemptor have room in slices (see `SliceDomains.in_slices`)."""
-        whole = sum(room // self._size for room in self._rooms) * self._size
-        return whole + max((room % self._size for room in self._rooms), default=0)
+        """Return how many pods of the preemptor have room."""
+        return min(count.pods for count in self._counts)
 
     def _changed(self, node: int) -> None:
         before = self._slots[node]
         super()._changed(node)
-        number = self._domain_of[node]
+        more = self._slots[node] - before
+        for count in self._counts if more else ():
+            count.add(node, more)
+
+
+class _PodsInSlices:
+    """Counts equal pods in slices: whole slices by domain, and the last slice if it is smaller."""
+
+    def __init__(self, slices: "SliceDomains", slots: Sequence[int]) -> None:
+        self._size = slices.size
+        self.domain_of: list[int] = slices.of.tolist()
+        self._rooms: list[int] = slices.by_domain(np.array(slots, np.int64)).tolist()
+
+    @property
+    def pods(self) -> int:
+        """The number of pods that have room in slices (see `SliceDomains.in_slices`)."""
+        whole = sum(room // self._size for room in self._rooms) * self._size
+        return whole + max((room % self._size for room in self._rooms), default=0)
+
+    def add(self, node: int, more: int) -> None:
+        """Count more, or fewer, places on a node."""
+        number = self.domain_of[node]
         if number >= 0:
-            self._rooms[number] += self._slots[node] - before
+            self._rooms[number] += more
+
+
+class _PodsInDomains:
+    """Counts the `pods` that a limit allows, in a few steps for each node that changes."""
+
+    def __init__(self, limit: DomainLimit, slots: Sequence[int]) -> None:
+        self._limit = limit
+        self.domain_of: list[int] = limit.domains.tolist()
+        self._rooms = [0] * len(limit.held)
+        for domain, room in zip(self.domain_of, slots, strict=True):
+            self._rooms[domain] += room
+        # The number of domains by the pods that they could hold, so that the least is found without a search.
+        self._holding = Counter(map(add, limit.held, self._rooms)) if limit.even else Counter[int]()
+        self._recount()
+
+    def add(self, node: int, more: int) -> None:
+        """Count more, or fewer, places on a node."""
+        domain = self.domain_of[node]
+        held, before = self._limit.held[domain], self._rooms[domain]
+        after = self._rooms[domain] = before + more
+        if self._limit.even:
+            holding = self._holding
+            holding[held + after] += 1
+            holding[held + before] -= 1
+            if not holding[held + before]:
+                del holding[held + before]
+            if held + after < self._least or self._least not in holding:
+                self._recount()
+                return
+        self.pods += self._within(after, held) - self._within(before, held)
+
+    def _recount(self) -> None:
+        self._least = min(self._holding, default=0)
+        self._most = self._least + self._limit.level
+        self.pods = sum(map(self._within, self._rooms, self._limit.held))
+
+    def _within(self, room: int, held: int) -> int:
+        """Return how many of the places in a domain the limit allows."""
+        return max(0, min(room, self._most - held))
 
 
 # The effort of packing few nodes, and the numbers of nodes, times orders, that are few and many.
@@ -275,7 +350,7 @@ class PodKinds(NamedTuple):
     """The pods to place by kind: `rows` of each, and the `kinds` over the positions of `nodes` (node rows).
 
     `resources` are the positions of the resources that any of them requests. `slices` is None for pods that
-    are not placed in slices.
+    are not placed in slices. `limits` are those of pods of one kind, by position.
     """
 
     rows: list[list[int]]
@@ -283,6 +358,7 @@ class PodKinds(NamedTuple):
     nodes: Rows
     resources: list[int]
     slices: SliceDomains | None = None
+    limits: tuple[DomainLimit, ...] = ()
 
     def free(self, snapshot: Snapshot) -> list[Int64s]:
         """Return the free room of each resource by node, without preemption."""
@@ -356,6 +432,27 @@ def _smallest(snapshot: Snapshot, rows: Sequence[int], needed: int) -> Sequence[
 
 def _alone(chain: Chain, shape: Shape) -> bool:
     """Return whether pods of a shape exclude each other from one host."""
-    if in_conflict(shape, shape, on_node=True):
-        return True
-    return any(node_filter.alone(shape) for node_filter in chain.dynamic)
+    return any(_of_nodes(domains) for domains in _kept_apart(chain, shape))
+
+
+def limits_of(chain: Chain, shape: Shape) -> Iterator[DomainLimit]:
+    """Yield the limits on pods of one shape in each domain, except that of one pod a host."""
+    yield from chain.limits(shape)
+    for domains in _kept_apart(chain, shape):
+        if not _of_nodes(domains):
+            # A node in no domain takes any number.
+            yield DomainLimit(domains, [*([0] * (int(domains.max(initial=-1)) + 1)), -FULL], 1)
+
+
+def _kept_apart(chain: Chain, shape: Shape) -> Iterator[Int32s]:
+    """Yield the domains, by node row, of which each takes one pod of a shape."""
+    if not chain.resources_only(shape):
+        one = PodsByShape({0: shape}, np.zeros(1, np.int32))
+        for exclusion in chain.exclusions({0: shape}, one):
+            if len(exclusion.pods):
+                yield exclusion.domains
+
+
+def _of_nodes(domains: Int32s) -> bool:
+    """Return whether each domain is one node."""
+    return bool(np.bincount(domains[domains >= 0]).max(initial=0) <= 1)

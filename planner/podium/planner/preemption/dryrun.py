@@ -11,7 +11,6 @@ itself, or one that keeps a member out. So pods are sorted by their effect on th
 together (see `reprieve`). Few remain whose effect depends on the pods that were given back before.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -24,7 +23,6 @@ import numpy as np
 from podium.planner.arrays import Bools, Int32s, Int64s, Rows
 from podium.planner.deadline import NEVER, Deadline
 from podium.planner.filters.chain import Chain
-from podium.planner.filters.counters import exclusive, in_conflict
 from podium.planner.overlay import Trial
 from podium.planner.placement import Placer
 from podium.planner.preemption.capacity import (
@@ -33,6 +31,7 @@ from podium.planner.preemption.capacity import (
     SliceDomains,
     asked,
     kinds_of,
+    limits_of,
 )
 from podium.planner.preemption.groupplacement import attempts, place_pods
 from podium.planner.preemption.target import PreemptorPods
@@ -40,7 +39,6 @@ from podium.planner.preemption.topology import CLUSTER, Domain, Topology
 from podium.planner.preemption.units import Units
 from podium.planner.reprieve import PlacedMembers, PodsByShape
 from podium.planner.semantics import Semantics
-from podium.planner.shapes import Shape
 from podium.planner.snapshot import Snapshot
 
 # The room of a resource that no pod of the preemptor requests on a node: more than all pods there can take.
@@ -134,7 +132,13 @@ class DryRun:
             within[domain.node] = True
         pods = kinds_of(self.placer.chain, self.preemptor.rows, self.preemptor.needed, within)
         slices = self.preemptor.slices
-        if pods is None or slices is None:
+        if pods is None:
+            return None
+        if len(pods.kinds) == 1:
+            limits = limits_of(self.placer.chain, self.snapshot.shape_at(pods.rows[0][0]))
+            here = (limit._replace(domains=limit.domains[pods.nodes]) for limit in limits)
+            pods = pods._replace(limits=tuple(here))
+        if slices is None:
             return pods
         topology = Topology(self.snapshot, (slices.key,))
         return pods._replace(slices=SliceDomains(slices.size, topology.of[pods.nodes]))
@@ -396,6 +400,7 @@ class Neighbours:
 
     def __init__(self, chain: Chain, placed: Mapping[int, int], deadline: Deadline) -> None:
         self._snapshot = snapshot = chain.snapshot
+        self._chain = chain
         self._deadline = deadline
         self._members = members = PlacedMembers(snapshot, snapshot.shapes, placed, deadline)
         reprieves = (node_filter.reprieve(members) for node_filter in chain.dynamic)
@@ -406,16 +411,9 @@ class Neighbours:
         """Return which pods on these nodes keep out a member where it was placed, or are kept out by one."""
         pods = PodsByShape(self._snapshot.shapes, self._snapshot.shape[rows])
         excluded = np.zeros(len(rows), np.bool_)
-        for reprieve in self._reprieves:
-            own = reprieve.excluded(pods, nodes)
-            if own is not None:
-                excluded |= own
-        users = [shape for shape in self._members.shapes.values() if exclusive(shape)]
-        if users:
-            excluded |= self._conflicts_on_node(pods, nodes)
-            for shape, positions in pods.each():
-                if exclusive(shape):
-                    excluded[positions] |= any(in_conflict(shape, member, on_node=False) for member in users)
+        for exclusion in self._chain.exclusions(self._members.shapes, pods, self._deadline):
+            hosts = [node for shape_id in exclusion.shapes for node in self._members.nodes[shape_id]]
+            excluded[exclusion.pods] |= exclusion.shared(hosts)[nodes[exclusion.pods]]
         return excluded
 
     def counted(self, rows: Rows, nodes: Int32s) -> Bools:
@@ -457,18 +455,3 @@ class Neighbours:
                     return False
                 snapshot.assume(row, node)
         return True
-
-    def _conflicts_on_node(self, pods: PodsByShape, nodes: Int32s) -> Bools:
-        """Return which pods use a thing, such as a host port, that a member uses on the same node."""
-        held: dict[int, list[Shape]] = defaultdict(list)
-        for shape_id, shape in self._members.shapes.items():
-            for node in self._members.nodes[shape_id] if exclusive(shape) else ():
-                held[node].append(shape)
-        hosts = np.zeros(len(self._snapshot.alive), np.bool_)
-        hosts[list(held)] = True
-        same = np.zeros(len(nodes), np.bool_)
-        for shape, owners in pods.each():
-            for at in owners[hosts[nodes[owners]]].tolist() if exclusive(shape) else ():
-                self._deadline.enforce()
-                same[at] = any(in_conflict(shape, member, on_node=True) for member in held[nodes.item(at)])
-        return same

@@ -12,13 +12,14 @@ of them to leave several times the room needed.
 """
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from podium.planner.arrays import Bools, Floats, Int64s, Rows
-from podium.planner.preemption.budgets import BudgetIndex
+from podium.planner.preemption.budgets import BudgetIndex, ranges
 from podium.planner.preemption.capacity import (
     PodKind,
     PodKinds,
@@ -33,6 +34,7 @@ from podium.planner.preemption.search import Candidate, Search
 from podium.planner.preemption.topology import Domain
 from podium.planner.preemption.unitarrays import NO_UNIT
 from podium.planner.preemption.units import Units
+from podium.planner.reprieve import PodsByShape
 
 # Of more pods than this, the search looks only at units on the nodes that are cheapest to free.
 _MANY = 4096
@@ -61,6 +63,25 @@ class UnitPool(NamedTuple):
             np.add.at(room, self.node[here], amounts[here])
         return rooms
 
+    def holding(self, owner: Int64s, node: Int64s, amount: int) -> "UnitPool":
+        """Return the pool with one more resource, of which each node has `amount`, and each owner holds all.
+
+        What NO_UNIT holds is never free.
+        """
+        free = amount - amount * np.bincount(node, minlength=len(self.free[0]))
+        owner, node = owner[owner != NO_UNIT], node[owner != NO_UNIT]
+        none, of_pods = np.zeros(len(owner), np.int64), np.zeros(len(self.owner), np.int64)
+        return UnitPool(
+            self.leads,
+            [*self.free, free],
+            np.concatenate((self.owner, owner)),
+            np.concatenate((self.node, node)),
+            [
+                *(np.concatenate((amounts, none)) for amounts in self.amounts),
+                np.concatenate((of_pods, none + amount)),
+            ],
+        )
+
     def only(self, units: Bools) -> "UnitPool":
         """Return the pool of these units (by position); the others stay in place."""
         here = units[self.owner]
@@ -84,6 +105,44 @@ def pool_of(units: Units, leads: Rows, kinds: PodKinds) -> UnitPool:
     here = node >= 0
     amounts = [snapshot.requests[at][rows[here]] for at in kinds.resources]
     return UnitPool(leads, kinds.free(snapshot), owner[here], node[here], amounts)
+
+
+def with_exclusions(dry_run: DryRun, pool: UnitPool, kinds: PodKinds) -> tuple[UnitPool, PodKinds]:
+    """Make what keeps the preemptor out of nodes a sum: of one more resource for each of its kinds.
+
+    A pod that keeps out a kind holds all of this resource on the nodes of its domain. Each pod of the kind
+    requests one. So it has room once all such pods have left.
+    """
+    snapshot, lead = dry_run.snapshot, dry_run.units.lead
+    rows = np.flatnonzero(snapshot.node >= 0)
+    pods = PodsByShape(snapshot.shapes, snapshot.shape[rows])
+    # One additional entry, which NO_UNIT finds: pods of no unit stay.
+    position = np.full(len(lead) + 1, NO_UNIT, np.int64)
+    position[pool.leads] = np.arange(len(pool.leads))
+    shapes = {at: snapshot.shape_at(alike[0]) for at, alike in enumerate(kinds.rows)}
+    held: dict[tuple[int, ...], list[Int64s]] = defaultdict(list)
+    for exclusion in dry_run.placer.chain.exclusions(shapes, pods, dry_run.deadline):
+        excluding = rows[exclusion.pods]
+        pairs = np.stack((position[lead[excluding]], exclusion.domains[snapshot.node[excluding]]))
+        owner, domain = np.unique(pairs[:, pairs[1] >= 0], axis=1)
+        by_domain = np.argsort(exclusion.domains[kinds.nodes], kind="stable")
+        begins, ends = (
+            np.searchsorted(exclusion.domains[kinds.nodes], domain, side, sorter=by_domain)
+            for side in ("left", "right")
+        )
+        nodes = by_domain[ranges(begins, ends - begins)]
+        held[tuple(exclusion.shapes)].append(np.stack((np.repeat(owner, ends - begins), nodes)))
+    for excluded, parts in held.items():
+        owner, nodes = np.concatenate(parts, axis=1)
+        if len(nodes) > 0 and int((owner != NO_UNIT).sum()) <= _MANY:
+            pool = pool.holding(owner, nodes, max(kind.most for kind in kinds.kinds))
+            kinds = kinds._replace(
+                kinds=[
+                    kind._replace(amounts=(*kind.amounts, int(at in excluded)))
+                    for at, kind in enumerate(kinds.kinds)
+                ]
+            )
+    return pool, kinds
 
 
 def narrowed(pool: UnitPool, units: Units, kinds: PodKinds, budgets: BudgetIndex, now: int) -> UnitPool:
@@ -287,7 +346,10 @@ def _by_resources(
     kinds, units = dry_run.kinds(domain), dry_run.units
     if kinds is None:
         return None
-    pool = narrowed(pool_of(units, ordered, kinds), units, kinds, budgets, now)
+    pool = pool_of(units, ordered, kinds)
+    if not dry_run.plain:
+        pool, kinds = with_exclusions(dry_run, pool, kinds)
+    pool = narrowed(pool, units, kinds, budgets, now)
     rated, allowed = candidates(pool, units, kinds, budgets, now)
     room = capacity(pool.room(np.ones(len(pool.leads), np.bool_)), kinds)
     victims = Search(rated, room, dry_run.preemptor.needed, allowed, dry_run.deadline, effort=effort).least()

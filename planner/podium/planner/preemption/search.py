@@ -9,7 +9,7 @@ time, so the same cluster has the same answer.
 
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -121,7 +121,46 @@ class Search:
                 # Packing many nodes takes as long as moving hundreds of pods.
                 break
         assert best is not None
-        return best[1]
+        grown = self._grown() if self._capacity.unlimited and self._max_effort else None
+        return best[1] if grown is None or best[0] < self._score else grown
+
+    def _grown(self) -> list[int] | None:
+        """Return victims found the other way round: units leave the node that costs least for one more pod."""
+        self._set(())
+        nodes = self._by_area(int, range(len(self._candidates)))
+        while (room := self._capacity.pod_count()) < self._needed:
+            least: tuple[tuple[int, int], list[int]] | None = None
+            for units in nodes:
+                group = [at for at in self._with_surplus(units) if at not in self._evicted]
+                for at in group:
+                    self._evict(at)
+                if self._capacity.pod_count() > room:
+                    for at in sorted(group, key=self._by_loss):
+                        if self._core_of.get(at) not in self._evicted:
+                            self._put_back(at)
+                            if self._capacity.pod_count() <= room:
+                                self._evict(at)
+                    if least is None or self._score < least[0]:
+                        least = self._score, [at for at in group if at in self._evicted]
+                for at in group:
+                    if at in self._evicted:
+                        self._put_back(at)
+                if not self._may_improve:
+                    return None
+            if least is None:
+                return None
+            for at in least[1]:
+                self._evict(at)
+        self._reprieve(sorted(self._evicted, key=self._by_weight))
+        return self._victims()
+
+    def _by_area(self, area: Callable[[int], int], units: Iterable[int]) -> list[list[int]]:
+        """Return the units by area of their nodes; one with pods in several areas is in each."""
+        by_area: dict[int, list[int]] = {}
+        for at in units:
+            for number in sorted({area(node) for node, _ in self._candidates[at].usage}):
+                by_area.setdefault(number, []).append(at)
+        return list(by_area.values())
 
     def _reprieve_for_budgets(self, order: Iterable[int]) -> None:
         """Return back units, in order, as long as they take a budget beyond what it allows."""
@@ -221,11 +260,7 @@ class Search:
         staying.sort(key=self._by_price, reverse=True)
         yield from (([at], False) for at in staying)
         for area in self._capacity.areas:
-            by_area: dict[int, list[int]] = {}
-            for at in staying:
-                for number in sorted({area(node) for node, _ in self._candidates[at].usage}):
-                    by_area.setdefault(number, []).append(at)
-            several = [group for group in by_area.values() if len(group) > 1]
+            several = [group for group in self._by_area(area, staying) if len(group) > 1]
             several.sort(key=lambda group: sum(self._candidates[at].weight for at in group))
             yield from ((group, False) for group in several)
         yield from ((list(pair), True) for pair in combinations(staying, 2))

@@ -13,7 +13,7 @@ for all nodes at once. It changes with every placement in the same domain.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -47,7 +47,7 @@ from podium.planner.plugins.podaffinity.needs import (
     need_of,
     selected_pods,
 )
-from podium.planner.reprieve import PlacedMembers, PodsByShape, Reprieve
+from podium.planner.reprieve import Exclusion, PlacedMembers, PodsByShape, Reprieve
 from podium.planner.shapes import Shape, ShapeContext, need_at
 from podium.planner.snapshot import Snapshot
 
@@ -55,8 +55,6 @@ from podium.planner.snapshot import Snapshot
 _WEIGHT = 2
 # The score of a running pod's required affinity term for a newcomer it matches (upstream's default).
 _REQUIRED_TERM_WEIGHT = 1
-# The topology key of single nodes.
-_HOST = "kubernetes.io/hostname"
 
 
 class TopologyCounter(NamedTuple):
@@ -293,22 +291,20 @@ class PodAntiAffinityFilter(_AntiAffinityFilter):
         """Return whether a shape has terms of anti-affinity."""
         return bool(self._needs(shape).apart)
 
-    def alone(self, shape: Shape) -> bool:
-        """Return whether a term about single nodes matches pods of the shape itself."""
-        around = labels_of(self._namespaces.get(shape.namespace))
-        return any(
-            term.topology_key == _HOST and term.matches(shape.namespace, around, dict(shape.labels))
-            for term in self._needs(shape).apart
-        )
-
-    def reprieve(self, members: PlacedMembers) -> "_AvoidedReprieve | None":
-        """Return what the anti-affinity of members says of pods that are given back."""
+    def exclusions(
+        self,
+        shapes: Mapping[int, Shape],
+        pods: PodsByShape,
+        deadline: Deadline,  # noqa: ARG002 - one a term
+    ) -> Iterator[Exclusion]:
+        """Yield the pods that the terms of some shapes select."""
         terms: dict[PodTerm, list[int]] = defaultdict(list)
-        for shape_id, shape in members.shapes.items():
+        for shape_id, shape in shapes.items():
             for term in dict.fromkeys(self._needs(shape).apart):
-                terms[term] += members.nodes[shape_id]
-        selected = {term: (selected_pods(term, self._namespaces), hosts) for term, hosts in terms.items()}
-        return _AvoidedReprieve(self._snapshot, members, selected) if selected else None
+                terms[term].append(shape_id)
+        for term, avoiding in terms.items():
+            selected = positions_of(pods, (selected_pods(term, self._namespaces),))
+            yield Exclusion(selected, avoiding, self._snapshot.columns.column(term.topology_key))
 
     def _avoided(self, shape: Shape) -> list[TopologyCounter]:
         return [
@@ -350,9 +346,34 @@ class ExistingAntiAffinityFilter(_AntiAffinityFilter):
         """Drop the terms of announced pods."""
         self.terms.drop_idle()
 
-    def reprieve(self, members: PlacedMembers) -> "_AvoidingReprieve":
-        """Return what the anti-affinity of pods that are given back says of members."""
-        return _AvoidingReprieve(self._snapshot, members, self._needs, self._namespaces)
+    def exclusions(
+        self,
+        shapes: Mapping[int, Shape],
+        pods: PodsByShape,
+        deadline: Deadline,  # noqa: ARG002 - one a term
+    ) -> Iterator[Exclusion]:
+        """Yield the pods with terms that select pods of some shapes."""
+        carrying: dict[PodTerm, list[Rows]] = defaultdict(list)
+        for shape, positions in pods.each():
+            for term in dict.fromkeys(self._needs(shape).apart):
+                carrying[term].append(positions)
+        for term, parts in carrying.items():
+            avoided = self._selected_by(term, shapes)
+            if avoided:
+                yield Exclusion(
+                    np.concatenate(parts), avoided, self._snapshot.columns.column(term.topology_key)
+                )
+
+    def _selected_by(self, term: PodTerm, shapes: Mapping[int, Shape]) -> list[int]:
+        """Return the shapes (by id) that a term of other pods selects."""
+        marks = required_labels(term.selector)
+        selected = []
+        for shape_id, shape in shapes.items():
+            if marks is None or any(mark in shape.labels for mark in marks):
+                around = labels_of(self._namespaces.get(shape.namespace))
+                if term.matches(shape.namespace, around, dict(shape.labels)):
+                    selected.append(shape_id)
+        return selected
 
     def _against(self, shape: Shape) -> list[TopologyCounter]:
         """Return the terms of running pods that match a shape; an unknown namespace has no labels here."""
@@ -388,70 +409,6 @@ class _CompanyReprieve(Reprieve):
     def allows(self, rows: Rows, nodes: Int32s) -> bool | None:  # noqa: ARG002 - as above
         """Return None if a member has no company beside other members."""
         return None if any(map(self._filter.is_first_match, self._joining.values())) else True
-
-
-class _AvoidedReprieve(Reprieve):
-    """The anti-affinity of members: by term, the pods that it selects and the nodes of its members."""
-
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        members: PlacedMembers,
-        terms: Mapping[PodTerm, tuple[PodSelection, list[int]]],
-    ) -> None:
-        self._snapshot = snapshot
-        self._members = members
-        self._terms = terms
-
-    def excluded(self, pods: PodsByShape, nodes: Int32s) -> Bools:
-        """Return which pods keep out a member."""
-        excluded = np.zeros(len(nodes), np.bool_)
-        for term, (selection, hosts) in self._terms.items():
-            self._members.deadline.enforce()
-            selected = positions_of(pods, (selection,))
-            if len(selected):
-                domain = _in_same_domain(self._snapshot, term.topology_key, hosts)
-                excluded[selected] |= domain[nodes[selected]]
-        return excluded
-
-
-class _AvoidingReprieve(Reprieve):
-    """The anti-affinity of other pods toward members."""
-
-    def __init__(
-        self, snapshot: Snapshot, members: PlacedMembers, needs: NeedOf, namespaces: Namespaces
-    ) -> None:
-        self._snapshot = snapshot
-        self._members = members
-        self._needs = needs
-        self._namespaces = namespaces
-
-    def excluded(self, pods: PodsByShape, nodes: Int32s) -> Bools:
-        """Return which pods a member keeps out."""
-        excluded = np.zeros(len(nodes), np.bool_)
-        carrying: dict[PodTerm, list[Rows]] = defaultdict(list)
-        for shape, positions in pods.each():
-            for term in dict.fromkeys(self._needs(shape).apart):
-                carrying[term].append(positions)
-        for term, parts in carrying.items():
-            self._members.deadline.enforce()
-            hosts = self._selected_by(term)
-            if hosts:
-                owners = np.concatenate(parts)
-                domain = _in_same_domain(self._snapshot, term.topology_key, hosts)
-                excluded[owners] |= domain[nodes[owners]]
-        return excluded
-
-    def _selected_by(self, term: PodTerm) -> list[int]:
-        """Return the nodes of the members that a term of other pods matches."""
-        hosts = []
-        marks = required_labels(term.selector)
-        for shape_id, shape in self._members.shapes.items():
-            if marks is None or any(mark in shape.labels for mark in marks):
-                around = labels_of(self._namespaces.get(shape.namespace))
-                if term.matches(shape.namespace, around, dict(shape.labels)):
-                    hosts += self._members.nodes[shape_id]
-        return hosts
 
 
 class PodAffinityPlugin(Plugin):
@@ -497,14 +454,3 @@ def topology_counter(asked: SelectorCounters, pods: tuple[PodSelection, ...], ke
     """Return the counter of the pods that are in all of `pods`, by the values of a topology key."""
     domains = topology(asked.snapshot, key)
     return TopologyCounter(key, asked.counter_for(CountQuery(pods, key), lambda: DomainCounter(domains)))
-
-
-def _in_same_domain(snapshot: Snapshot, key: str, hosts: Iterable[int]) -> Bools:
-    """Return for each node row whether it shares a domain of a topology key with any of some nodes."""
-    column = snapshot.columns.column(key)
-    # One additional entry, which the domain -1 finds.
-    shared = np.zeros(snapshot.columns.values(key).size + 1, np.bool_)
-    shared[column[list(hosts)]] = True
-    shared[-1] = False
-    share: Bools = shared[column]
-    return share

@@ -14,7 +14,7 @@ import numpy as np
 
 from podium.api.claims import claims_of_pod
 from podium.api.schedulable import Schedulable, Volume
-from podium.planner.arrays import Bools
+from podium.planner.arrays import Bools, Int32s
 from podium.planner.filters.counters import ExclusiveCounters, ExclusiveUseFilter
 from podium.planner.plugins.volumes.index import Volumes
 from podium.planner.shapes import Shape
@@ -115,6 +115,9 @@ class ExclusiveClaimsFilter(ExclusiveUseFilter[Used]):
             if counter.rows:
                 return self.REASON
         return None
+
+    def _domains(self) -> Int32s:
+        return np.zeros(len(self._snapshot.alive), np.int32)
 
 
 def _in_conflict(first: Used, second: Used) -> bool:

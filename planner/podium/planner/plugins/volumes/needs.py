@@ -46,7 +46,6 @@ from podium.planner.plugins.volumes.exclusive import (
     UsedClaim,
     disks_of,
     exclusive_claims,
-    same_disk,
 )
 from podium.planner.plugins.volumes.index import Volumes
 from podium.planner.shapes import PodNeed, Shape
@@ -322,15 +321,6 @@ class VolumeNeeds(PodNeed, frozen=True, cache_hash=True):
     def used_alone(self) -> tuple[Used, ...]:
         """The disks and claims that the pod would use alone."""
         return (*self.disks, *self.exclusive_claims)
-
-    def excludes(self, other: PodNeed, *, on_node: bool) -> bool:
-        """Return whether two pods cannot have their claims anywhere, or their disks on one node."""
-        if not isinstance(other, VolumeNeeds):
-            return False
-        shared = not set(self.exclusive_claims).isdisjoint(other.exclusive_claims)
-        return shared or (
-            on_node and any(same_disk(disk, held) for disk in self.disks for held in other.disks)
-        )
 
 
 # Returns the needs in a shape.
