@@ -23,6 +23,7 @@ _MINUTE = 60
         pytest.param(
             "29", 2, 1_823, [(500, 1, 1), (100, 2, 2), (0, 2, 2)], id="five units for one in a budget"
         ),
+        pytest.param("59", 6, 6_956, [(500, 4, 7), (100, 4, 9), (0, 8, 8)], id="pods that keep it away"),
         pytest.param("97", 0, 1_032, [(0, 2, 7)], id="a lone pod"),
         pytest.param("142", 1, 42_253, [(100, 4, 4), (0, 10, 23)], id="zones, three priorities"),
         pytest.param("159", 0, 260, [(0, 1, 4)], id="one pod a host"),

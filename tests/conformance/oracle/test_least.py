@@ -51,7 +51,8 @@ def _unit(draw: st.DrawFn, at: int, rows: Iterator[int]) -> Unit:
         for _ in range(draw(st.sampled_from((1, 1, 2, 3))))
     )
     core = draw(st.sampled_from(("", "", "unit-0"))) if at else ""
-    return Unit(f"unit-{at}", draw(st.sampled_from((-1, 0, 5))), pods, draw(st.integers(0, 3)), core)
+    kept = draw(st.sampled_from((frozenset(), frozenset(), frozenset({(0, frozenset({0, 1}))}))))
+    return Unit(f"unit-{at}", draw(st.sampled_from((-1, 0, 5))), pods, draw(st.integers(0, 3)), core, kept)
 
 
 @given(problems())
@@ -145,7 +146,15 @@ def _subsets(units: tuple[Unit, ...]) -> Iterator[tuple[Unit, ...]]:
 
 def _fits(problem: Problem, units: tuple[Unit, ...]) -> bool:
     """Try all placements of the pods."""
+    kept_out = {
+        (number, node)
+        for unit in problem.units
+        if unit not in units
+        for number, nodes in unit.keeps_out
+        for node in nodes
+    }
     places = [(number, node) for number, demand in enumerate(problem.demands) for node in demand.nodes]
+    places = [place for place in places if place not in kept_out]
     ranges = [range(problem.demands[number].pods + 1) for number, _ in places]
     return any(
         sum(counts) >= problem.needed and _allowed(problem, units, dict(zip(places, counts, strict=True)))

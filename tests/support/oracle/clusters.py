@@ -18,7 +18,7 @@ from podium.api.findings import ObjectRef
 from podium.api.groups import DisruptionMode, PodGroup
 from podium.api.membership import GroupKey
 from podium.api.meta import ObjectMeta
-from podium.api.schedulable import Schedulable
+from podium.api.schedulable import Affinity, Schedulable
 from podium.cluster.reader import Name
 from podium.cluster.state import ClusterState
 from podium.planner.preemption.units import SHRINK
@@ -89,6 +89,29 @@ def shrinking(seed: int) -> Case:
             least = rng.randint(1, members)
             case.state.apply(msgspec.structs.replace(group, metadata=metadata, min_count=least))
     return case
+
+
+def repelled(seed: int) -> Case:
+    """Make the cluster of a seed in which pods keep the preemptor away from their hosts or zones, or it them.
+
+    The other half of the clusters has the constraints of `constrained` as well.
+    """
+    case, rng = (constrained if seed % 2 else generated)(seed), random.Random(seed)
+    apps = sorted({(pod.metadata.labels or {})["app"] for pod in case.state.pods.values()} - {WANTED})
+    avoided = rng.sample(apps, min(len(apps), rng.choice((0, 0, 1, 2))))
+    for pod in sorted(case.state.pods.values(), key=lambda pod: pod.metadata.name or ""):
+        terms = [_apart(app, HOST) for app in avoided] if pod.pending else []
+        if not pod.pending and rng.random() < 0.15:
+            terms = [_apart(WANTED, rng.choice((HOST,) * 5 + (ZONE,)))]
+        if terms and pod.spec.affinity is None:
+            affinity = msgspec.convert({"podAntiAffinity": {_REQUIRED: terms}}, Affinity)
+            spec = msgspec.structs.replace(pod.spec, affinity=affinity)
+            case.state.apply(msgspec.structs.replace(pod, spec=spec))
+    return case
+
+
+def _apart(app: str, key: str) -> dict[str, Any]:
+    return {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}
 
 
 def racked(seed: int) -> Case:

@@ -2,7 +2,7 @@
 
 It prints a line for each case that differs, and how many plans do the least harm. `--all` prints every case.
 `--semantics` compares other rules. `--constrained` uses gangs that spread or keep apart, and `--shrinking`
-clusters whose gangs shrink to minCount first.
+clusters whose gangs shrink to minCount first. `--repelled` uses pods that keep the preemptor away.
 """
 
 import argparse
@@ -135,10 +135,12 @@ def _main(arguments: list[str]) -> int:
     parser.add_argument("--semantics", type=Semantics, default=Semantics.KEP)
     parser.add_argument("--constrained", action="store_true")
     parser.add_argument("--shrinking", action="store_true")
+    parser.add_argument("--repelled", action="store_true")
     parser.add_argument("--all", action="store_true")
     given = parser.parse_args(arguments)
     make = clusters.constrained if given.constrained else clusters.generated
     make = clusters.shrinking if given.shrinking else make
+    make = clusters.repelled if given.repelled else make
     seen = []
     for seed in range(*given.seeds) if len(given.seeds) > 1 else given.seeds:
         (each,) = compared(seed, make(seed), given.semantics)

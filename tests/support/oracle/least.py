@@ -131,6 +131,8 @@ class _Alike(NamedTuple):
     work: int
     # Units of which some go only with others are like no others: the name of the core, and whether it is one.
     core: tuple[str, bool]
+    # The same holds for a unit that keeps pods out: its name.
+    keeper: str = ""
 
 
 def least(problem: Problem, order: Sequence[Criterion] = ORDER) -> Least | None:
@@ -165,6 +167,7 @@ class _Model:
         self._enough()
         self._charge()
         self._keep_cores()
+        self._keep_out()
         for constraint in problem.constraints:
             self._constrain(constraint)
 
@@ -266,6 +269,15 @@ class _Model:
             if name in cores and not is_core:
                 self.program.row({cores[name]: len(self.kinds[kind]), at: -1}, 0)
 
+    def _keep_out(self) -> None:
+        """Require that units leave the nodes from which they keep out placed pods."""
+        for kind, at in self.going.items():
+            for number, nodes in self.kinds[kind][0].keeps_out:
+                for node in nodes:
+                    if (number, node) in self.places:
+                        pods = self.problem.demands[number].pods
+                        self.program.row({self.places[number, node]: 1, at: -pods}, 0)
+
     def _constrain(self, constraint: Even | Apart) -> None:
         sums = [
             {
@@ -298,4 +310,5 @@ def _alike(unit: Unit, problem: Problem, core: tuple[str, bool], *, by_work: boo
         tuple(sorted(budgets.items())),
         unit.work if by_work else 0,
         core,
+        unit.name if unit.keeps_out else "",
     )

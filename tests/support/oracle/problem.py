@@ -5,8 +5,9 @@ of victims and placement, because the oracle checks these.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
+from itertools import product, starmap
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from podium.api.times import seconds
 from podium.cluster.reader import Name
 from podium.planner.arrays import Rows
 from podium.planner.engine import Engine
+from podium.planner.plugins.nodeports import PortNeed, ports_clash
 from podium.planner.plugins.podaffinity.needs import PodAffinityNeed
 from podium.planner.plugins.topologyspread import SpreadNeed
 from podium.planner.preemption.harm import work_lost
@@ -52,7 +54,8 @@ class Pod(NamedTuple):
 class Unit(NamedTuple):
     """Pods that are evicted together; `work` is the work that they lose, in accelerator-seconds.
 
-    If a unit is evicted, each unit whose `core` is its name is evicted too.
+    If a unit is evicted, each unit whose `core` is its name is evicted too. `keeps_out` has the demands (by
+    number) of which no pod runs on some nodes beside it.
     """
 
     name: str
@@ -60,6 +63,7 @@ class Unit(NamedTuple):
     pods: tuple[Pod, ...]
     work: int
     core: str = ""
+    keeps_out: frozenset[tuple[int, frozenset[int]]] = frozenset()
 
 
 class Even(NamedTuple):
@@ -148,14 +152,17 @@ def problem_of(engine: Engine, target: Name | GroupKey, now: datetime) -> Proble
     alike = Counter(engine.snapshot.shape.item(row) for row in found.rows)
     shapes = [engine.snapshot.shapes[each] for each in alike]
     names = sorted({name for shape in shapes for name, _ in shape.requests})
-    demands = tuple(_demand(engine, *each) for each in zip(shapes, alike.values(), strict=True))
+    victims = frozenset(units.all_members(leads).tolist())
+    demands = tuple(
+        _demand(engine, number, shapes, pods, victims) for number, pods in enumerate(alike.values())
+    )
     nodes = frozenset().union(*(demand.nodes for demand in demands))
     budgets = engine.view.budgets
     return Problem(
         free={node: _free(engine, names, node) for node in sorted(nodes)},
         demands=demands,
         needed=found.needed,
-        units=tuple(_unit(engine, units, lead, names, at) for lead in leads.tolist()),
+        units=tuple(_unit(engine, units, lead, names, at, shapes) for lead in leads.tolist()),
         left={
             name: (budget.status.disruptionsAllowed or 0) if budget.status is not None else 0
             for name, budget in budgets.items()
@@ -176,11 +183,32 @@ def _within(demand: Demand, nodes: frozenset[int]) -> Demand:
     return demand._replace(nodes=demand.nodes & nodes)
 
 
-def _demand(engine: Engine, shape: Shape, count: int) -> Demand:
-    snapshot = engine.snapshot
+def _demand(engine: Engine, number: int, shapes: list[Shape], count: int, victims: frozenset[int]) -> Demand:
+    snapshot, shape = engine.snapshot, shapes[number]
     offered = all(name in snapshot.resource for name, _ in shape.requests)
     suits = engine.placer.chain.static(shape) & snapshot.alive if offered else snapshot.alive & False
-    return Demand(count, tuple(sorted(shape.requests)), frozenset(np.flatnonzero(suits).tolist()))
+    stay = (row for row in np.flatnonzero(snapshot.node >= 0).tolist() if row not in victims)
+    kept = [nodes for row in stay for each, nodes in _kept_out(engine, row, shapes) if each == number]
+    return Demand(
+        count, tuple(sorted(shape.requests)), frozenset(np.flatnonzero(suits).tolist()).difference(*kept)
+    )
+
+
+def _kept_out(engine: Engine, row: int, shapes: list[Shape]) -> Iterator[tuple[int, frozenset[int]]]:
+    """Yield the demands that a running pod keeps out of nodes, or that keep away from it."""
+    snapshot = engine.snapshot
+    own, node = snapshot.shape_at(row), snapshot.node.item(row)
+    for number, shape in enumerate(shapes):
+        for holder, other in ((own, shape), (shape, own)):
+            for term in need(holder, PodAffinityNeed).apart:
+                if term.matches(other.namespace, {}, dict(other.labels)):
+                    alive = np.flatnonzero(snapshot.alive).tolist()
+                    for domain in _domains(engine, term.topology_key, alive):
+                        if node in domain:
+                            yield number, domain
+        ports = need(own, PortNeed).ports, need(shape, PortNeed).ports
+        if any(starmap(ports_clash, product(*ports))):
+            yield number, frozenset((node,))
 
 
 def _free(engine: Engine, names: Iterable[str], node: int) -> dict[str, int]:
@@ -192,13 +220,16 @@ def _free(engine: Engine, names: Iterable[str], node: int) -> dict[str, int]:
     }
 
 
-def _unit(engine: Engine, units: Units, lead: int, names: list[str], now: int) -> Unit:
+def _unit(  # noqa: PLR0917 - one place calls it
+    engine: Engine, units: Units, lead: int, names: list[str], now: int, shapes: list[Shape]
+) -> Unit:
     rows = units.members(lead)
     pods = tuple(_pods(engine, rows, names))
     work = work_lost(units, np.array([lead]), now).item()
     core = units.core.item(lead)
     of = "/".join(units.object_of(core)) if core != NO_UNIT else ""
-    return Unit("/".join(units.object_of(lead)), units.priority.item(lead), pods, work, of)
+    kept = frozenset(each for row in rows.tolist() for each in _kept_out(engine, row, shapes))
+    return Unit("/".join(units.object_of(lead)), units.priority.item(lead), pods, work, of, kept)
 
 
 def _pods(engine: Engine, rows: Rows, names: list[str]) -> Iterable[Pod]:

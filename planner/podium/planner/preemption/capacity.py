@@ -11,7 +11,7 @@ small member takes the only empty node. Then its members are packed, and every f
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import permutations
 from operator import add
 from typing import NamedTuple, Protocol
@@ -48,14 +48,11 @@ class PodKind(NamedTuple):
 class PodCapacity(Protocol):
     """The room for a preemptor while units leave and return.
 
-    `step` is roughly what the last answer cost. `unlimited` says that more pods than are wanted are counted,
-    and `additive` that each node counts alone. `areas` return the area of a node whose room counts together.
+    `step` is roughly what the last answer cost. `unlimited` says that more pods than are wanted are counted.
     """
 
     step: int
     unlimited: bool
-    additive: bool
-    areas: tuple[Callable[[int], int], ...]
 
     def remove(self, pods: Sequence[PodUsage]) -> None:
         """Free the room of these pods."""
@@ -84,8 +81,7 @@ class OneKindCapacity:
     """The capacity for pods that are alike: exact where nothing but resources and nodes decide."""
 
     step = 1
-    unlimited = additive = True
-    areas: tuple[Callable[[int], int], ...] = (int,)
+    unlimited = True
 
     def __init__(self, free: list[Int64s], kind: PodKind) -> None:
         self._most = kind.most
@@ -137,8 +133,6 @@ class LimitedCapacity(OneKindCapacity):
     If there are several limits, each counts alone, so the answer is a bound.
     """
 
-    additive = False
-
     def __init__(
         self,
         free: list[Int64s],
@@ -152,7 +146,6 @@ class LimitedCapacity(OneKindCapacity):
         ]
         if slices is not None:
             self._counts.append(_PodsInSlices(slices, self._slots))
-        self.areas = (int, *(count.domain_of.__getitem__ for count in self._counts))
 
     def pod_count(self) -> int:
         """Return how many pods of the preemptor have room."""
@@ -171,7 +164,7 @@ class _PodsInSlices:
 
     def __init__(self, slices: "SliceDomains", slots: Sequence[int]) -> None:
         self._size = slices.size
-        self.domain_of: list[int] = slices.of.tolist()
+        self._domain_of: list[int] = slices.of.tolist()
         self._rooms: list[int] = slices.by_domain(np.array(slots, np.int64)).tolist()
 
     @property
@@ -182,7 +175,7 @@ class _PodsInSlices:
 
     def add(self, node: int, more: int) -> None:
         """Count more, or fewer, places on a node."""
-        number = self.domain_of[node]
+        number = self._domain_of[node]
         if number >= 0:
             self._rooms[number] += more
 
@@ -192,9 +185,9 @@ class _PodsInDomains:
 
     def __init__(self, limit: DomainLimit, slots: Sequence[int]) -> None:
         self._limit = limit
-        self.domain_of: list[int] = limit.domains.tolist()
+        self._domain_of: list[int] = limit.domains.tolist()
         self._rooms = [0] * len(limit.held)
-        for domain, room in zip(self.domain_of, slots, strict=True):
+        for domain, room in zip(self._domain_of, slots, strict=True):
             self._rooms[domain] += room
         # The number of domains by the pods that they could hold, so that the least is found without a search.
         self._holding = Counter(map(add, limit.held, self._rooms)) if limit.even else Counter[int]()
@@ -202,7 +195,7 @@ class _PodsInDomains:
 
     def add(self, node: int, more: int) -> None:
         """Count more, or fewer, places on a node."""
-        domain = self.domain_of[node]
+        domain = self._domain_of[node]
         held, before = self._limit.held[domain], self._rooms[domain]
         after = self._rooms[domain] = before + more
         if self._limit.even:
@@ -227,14 +220,13 @@ class _PodsInDomains:
 
 
 # The effort of packing few nodes, and the numbers of nodes, times orders, that are few and many.
-_PACKING, _FEW_NODES, _MANY_NODES = 5, 512, 2_048
+_PACKING, _FEW_NODES, _MANY_NODES = 20, 2_048, 2_048
 
 
 class MixedCapacity:
     """The capacity for pods of several kinds: how many a packing finds room for."""
 
-    unlimited = additive = False
-    areas: tuple[Callable[[int], int], ...] = (int,)
+    unlimited = False
 
     def __init__(self, free: list[Int64s], kinds: list[PodKind]) -> None:
         self._free = np.array(free, np.int64).reshape(len(free), len(kinds[0].nodes))

@@ -13,7 +13,7 @@ of them to leave several times the room needed.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -431,7 +431,7 @@ _OTHERS = 24
 class _PlacedCapacity:
     """The capacity for a preemptor, found by placements; all of the units have left the snapshot."""
 
-    unlimited = additive = False
+    unlimited = False
 
     def __init__(self, dry_run: DryRun, domain: Domain) -> None:
         self._dry_run = dry_run
@@ -442,7 +442,6 @@ class _PlacedCapacity:
         self._there: set[int] = set()
         self._known: dict[frozenset[int], bool] = {}
         self.step = 1
-        self.areas: tuple[Callable[[int], int], ...] = (self._nodes.item,)
 
     def remove(self, pods: Sequence[PodUsage]) -> None:
         """Take pods (by row) from their nodes."""

@@ -1,16 +1,16 @@
 """Searches for the units whose eviction does the least harm while the preemptor has room.
 
 It begins with all units removed and reprieves as many as it can, the most important first. That is the
-reprieve of KEP-5710, but without a placement that was fixed before. Then it improves the result by exchanges.
-An exchange evicts one more unit, or all units of a node, and reprieves others with a larger weight. Some
-units at a time are decided anew by branch and bound. The number of steps is bounded by a number and not by
-time, so the same cluster has the same answer.
+reprieve of KEP-5710, but without a placement that was fixed before. It also begins with no unit removed, and
+removes those of the node that costs least, one pod of the preemptor after the other. The better result is
+improved: some units at a time are decided anew by branch and bound. Some of them are victims, some are on one
+node, and some are others by chance. The search ends after so many decisions without less harm. The number of
+steps is bounded by a number and not by time, so the same cluster has the same answer.
 """
 
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import combinations
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from podium.planner.deadline import Deadline
@@ -24,8 +24,10 @@ NODE_EFFORT = 3_000
 _RUNS = 512
 # Several kinds of pods get no further start after this many times the effort.
 _STARTS = 2
-# So many units are decided anew at a time, and so often before each round of exchanges.
-_REBUILT, _TRIES = 16, 4
+# So many units are decided anew at a time, and so often without less harm before the search ends.
+_REBUILT, _TRIES = 22, 64
+# The most that one of these decisions may cost.
+_REBUILD_EFFORT = 1_500
 # The parts of a pod in which usefulness is counted where it divides weights, which no float can hold.
 _SHARE = 1_024
 
@@ -125,9 +127,9 @@ class Search:
         return best[1] if grown is None or best[0] < self._score else grown
 
     def _grown(self) -> list[int] | None:
-        """Return victims found the other way round: units leave the node that costs least for one more pod."""
+        """Return victims found the other way round: units leave where one more pod costs least."""
         self._set(())
-        nodes = self._by_area(int, range(len(self._candidates)))
+        nodes = self._by_node(range(len(self._candidates)))
         while (room := self._capacity.pod_count()) < self._needed:
             least: tuple[tuple[int, int], list[int]] | None = None
             for units in nodes:
@@ -154,13 +156,13 @@ class Search:
         self._reprieve(sorted(self._evicted, key=self._by_weight))
         return self._victims()
 
-    def _by_area(self, area: Callable[[int], int], units: Iterable[int]) -> list[list[int]]:
-        """Return the units by area of their nodes; one with pods in several areas is in each."""
-        by_area: dict[int, list[int]] = {}
+    def _by_node(self, units: Iterable[int]) -> list[list[int]]:
+        """Return the units by node; one with pods on several nodes is on each."""
+        by_node: dict[int, list[int]] = {}
         for at in units:
-            for number in sorted({area(node) for node, _ in self._candidates[at].usage}):
-                by_area.setdefault(number, []).append(at)
-        return list(by_area.values())
+            for node in dict.fromkeys(node for node, _ in self._candidates[at].usage):
+                by_node.setdefault(node, []).append(at)
+        return list(by_node.values())
 
     def _reprieve_for_budgets(self, order: Iterable[int]) -> None:
         """Return back units, in order, as long as they take a budget beyond what it allows."""
@@ -231,39 +233,16 @@ class Search:
         return room
 
     def _improve(self) -> None:
-        """Exchange units for others while that makes the harm less, and half of the time is left.
+        """Decide anew about some units while that makes the harm less, and half of the time is left.
 
         A plan that does more harm than another is better than no decision.
         """
-        while self._may_improve and (self._rebuilt() or self._exchanged()):
+        while self._may_improve and self._rebuilt():
             pass
 
     @property
     def _may_improve(self) -> bool:
         return self._effort < self._max_effort and not self._deadline.is_half_spent
-
-    def _exchanged(self) -> bool:
-        """Make the first exchange that lessens the harm; return whether there is one within the effort."""
-        for group, pair in self._groups():
-            if not self._may_improve:
-                break
-            if self._exchange(group, pair=pair):
-                return True
-        return False
-
-    def _groups(self) -> Iterator[tuple[list[int], bool]]:
-        """Yield sets of units to take instead of others, and whether it is two.
-
-        These are each one, all of a node or of a slice's domain, and every two.
-        """
-        staying = self._exchangeable()
-        staying.sort(key=self._by_price, reverse=True)
-        yield from (([at], False) for at in staying)
-        for area in self._capacity.areas:
-            several = [group for group in self._by_area(area, staying) if len(group) > 1]
-            several.sort(key=lambda group: sum(self._candidates[at].weight for at in group))
-            yield from ((group, False) for group in several)
-        yield from ((list(pair), True) for pair in combinations(staying, 2))
 
     def _exchangeable(self) -> list[int]:
         """Return the units that stay, and that a better plan may evict."""
@@ -274,51 +253,18 @@ class Search:
             if at not in self._evicted and top is not None and (self._violations or candidate.priority <= top)
         ]
 
-    def _exchange(self, group: list[int], *, pair: bool) -> bool:
-        """Take a set of units and give back what that makes needless; undo it unless the harm is less."""
-        score, room = self._score, self._capacity.pod_count()
-        group = [at for at in self._with_surplus(group) if at not in self._evicted]
-        for at in group:
-            self._evict(at)
-        if pair and self._capacity.pod_count() == room and self._capacity.additive:
-            # Two that make room for no pod more rarely let a third return.
-            for at in group:
-                self._put_back(at)
-            return False
-        taken = self._victims()
-        before = sorted(self._evicted.difference(group))
-        self._effort += len(taken)
-        # The units evicted before return first, or only the costliest of them returns before the set does.
-        costliest = sorted(before, key=self._by_weight)[:1]
-        by_use = [*sorted(before, key=self._by_use), *sorted(group, key=self._by_use)]
-        attempts: list[tuple[list[int], list[int]]] = [
-            ([], [*sorted(before, key=self._by_weight), *sorted(group, key=self._by_weight)]),
-            ([], by_use),
-        ]
-        if len(group) > 1:
-            attempts.append(([], [*costliest, *sorted(group, key=self._by_use), *by_use]))
-        if self._violations:
-            attempts += [(before, by_use), (taken, by_use)]
-        for first, order in attempts:
-            self._reprieve_for_budgets(sorted(first, key=lambda at: self._candidates[at].useful))
-            self._reprieve(order)
-            if self._score < score:
-                return True
-            self._set(taken)
-        self._set(before)
-        return False
-
     def _rebuilt(self) -> bool:
         """Decide anew about several units at once, by chance; return whether a choice does less harm."""
         score, before, staying = self._score, self._victims(), self._exchangeable()
         tries = 1 if len(before) + len(staying) <= _REBUILT else _TRIES
-        for _ in range(tries):
+        nodes = self._by_node(staying)
+        for number in range(tries):
             if not self._may_improve or not before:
                 break
-            self._effort += len(staying)
             group = self._chance.sample(before, min(len(before), _REBUILT // 2))
-            near = self._near(group[:2], staying)
-            group += self._chance.sample(near, min(len(near), (_REBUILT - len(group)) // 2))
+            # In turn: what is on nodes of victims, or on another node, and others.
+            near = self._near(group[:2], staying) if number % 2 else self._chance.choice(nodes or [staying])
+            group += self._chance.sample(near, min(len(near), (_REBUILT - len(group)) * 3 // 4))
             others = [at for at in staying if at not in group]
             group += self._chance.sample(others, min(len(others), _REBUILT - len(group)))
             self._rebuild(group)
@@ -333,7 +279,9 @@ class Search:
 
     def _rebuild(self, group: Iterable[int]) -> None:
         """Find by branch and bound which of some units to evict, while all others stay as they are."""
-        best, victims = self._score, self._victims()
+        self._deadline.enforce()
+        best, victims, capacity = self._score, self._victims(), self._capacity
+        most = min(self._effort + _REBUILD_EFFORT, self._max_effort)
         order = self._with_surplus(group)
         order.sort(key=lambda at: (at in self._core_of, *self._by_loss(at)))
         self._set({*victims, *order})
@@ -349,13 +297,14 @@ class Search:
                 return
             at, unit = order[depth], self._candidates[order[depth]]
             self._effort += 1 + len(unit.usage)
-            if not self._may_improve:
+            if self._effort >= most:
                 return
             if self._core_of.get(at) not in self._evicted:
-                self._capacity.restore(unit.usage)
-                if self._has_room():
+                capacity.restore(unit.usage)
+                self._effort += capacity.step
+                if capacity.pod_count() >= self._needed:
                     visit(depth + 1)
-                self._capacity.remove(unit.usage)
+                capacity.remove(unit.usage)
             self._evicted.add(at)
             self._count(unit, 1)
             if self._score < best:

@@ -36,7 +36,7 @@ def test_nodes_without_room_change_no_packing(
     assert sum(over_all) <= counted.pod_count() <= wanted
 
 
-@pytest.mark.parametrize(("nodes", "step"), [(10, 5), (250, 5), (5_000, 45)])
+@pytest.mark.parametrize(("nodes", "step"), [(10, 20), (250, 20), (5_000, 40)])
 def test_the_effort_of_a_packing_grows_with_the_nodes(nodes: int, step: int) -> None:
     """Otherwise a search on a large cluster takes seconds; two kinds are packed in two orders."""
     mask = np.ones(nodes, np.bool_)
