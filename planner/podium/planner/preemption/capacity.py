@@ -113,9 +113,13 @@ class OneKindCapacity:
         return self._pods
 
     def _changed(self, node: int) -> None:
-        slots = self._count(node)
-        self._pods += slots - self._slots[node]
-        self._slots[node] = slots
+        more = self._count(node) - self._slots[node]
+        if more:
+            self._slots[node] += more
+            self._add(node, more)
+
+    def _add(self, node: int, more: int) -> None:  # noqa: ARG002 - each node counts alone
+        self._pods += more
 
     def _count(self, node: int) -> int:
         if not self._open[node]:
@@ -124,7 +128,7 @@ class OneKindCapacity:
         for at, amount in self._asked:
             fit = left[at] // amount
             slots = min(slots, fit)
-        return max(slots, 0)
+        return max(0, slots)
 
 
 class LimitedCapacity(OneKindCapacity):
@@ -132,6 +136,8 @@ class LimitedCapacity(OneKindCapacity):
 
     If there are several limits, each counts alone, so the answer is a bound.
     """
+
+    step = 2
 
     def __init__(
         self,
@@ -151,11 +157,8 @@ class LimitedCapacity(OneKindCapacity):
         """Return how many pods of the preemptor have room."""
         return min(count.pods for count in self._counts)
 
-    def _changed(self, node: int) -> None:
-        before = self._slots[node]
-        super()._changed(node)
-        more = self._slots[node] - before
-        for count in self._counts if more else ():
+    def _add(self, node: int, more: int) -> None:
+        for count in self._counts:
             count.add(node, more)
 
 
@@ -221,6 +224,10 @@ class _PodsInDomains:
 
 # The effort of packing few nodes, and the numbers of nodes, times orders, that are few and many.
 _PACKING, _FEW_NODES, _MANY_NODES = 20, 2_048, 2_048
+
+
+# Orders nodes without room last.
+_NO_ROOM = np.iinfo(np.int64).max
 
 
 class MixedCapacity:
@@ -290,10 +297,10 @@ def packed(free: Int64s, order: Sequence[PodKind]) -> Iterator[tuple[PodKind, In
         most = slots(left, kind)
         # Among equally tight nodes, first those of least use to the kinds to come.
         later = sum((slots(left, coming) for coming in order[at + 1 :]), np.zeros_like(most))
-        tightest = np.lexsort((later, np.where(most > 0, most, np.iinfo(np.int64).max)))
-        before = np.cumsum(most[tightest]) - most[tightest]
+        tightest = np.lexsort((later, np.where(most > 0, most, _NO_ROOM)))
+        most = most[tightest]
         taken = np.zeros(len(most), np.int64)
-        taken[tightest] = np.clip(kind.number - before, 0, most[tightest])
+        taken[tightest] = np.maximum(np.minimum(kind.number - (np.cumsum(most) - most), most), 0)
         left -= np.multiply.outer(np.array(kind.amounts, np.int64), taken)
         yield kind, taken
 

@@ -13,7 +13,7 @@ together (see `reprieve`). Few remain whose effect depends on the pods that were
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
@@ -37,7 +37,7 @@ from podium.planner.preemption.groupplacement import attempts, place_pods
 from podium.planner.preemption.target import PreemptorPods
 from podium.planner.preemption.topology import CLUSTER, Domain, Topology
 from podium.planner.preemption.units import Units
-from podium.planner.reprieve import PlacedMembers, PodsByShape
+from podium.planner.reprieve import Exclusion, PlacedMembers, PodsByShape
 from podium.planner.semantics import Semantics
 from podium.planner.snapshot import Snapshot
 
@@ -134,7 +134,7 @@ class DryRun:
         slices = self.preemptor.slices
         if pods is None:
             return None
-        if len(pods.kinds) == 1:
+        if len(pods.kinds) == 1 and domain.node is None:
             limits = limits_of(self.placer.chain, self.snapshot.shape_at(pods.rows[0][0]))
             here = (limit._replace(domains=limit.domains[pods.nodes]) for limit in limits)
             pods = pods._replace(limits=tuple(here))
@@ -142,6 +142,16 @@ class DryRun:
             return pods
         topology = Topology(self.snapshot, (slices.key,))
         return pods._replace(slices=SliceDomains(slices.size, topology.of[pods.nodes]))
+
+    @cached_property
+    def exclusions(self) -> list[Exclusion]:
+        """The pods (rows) that keep the preemptor out of domains; read it before any is removed."""
+        snapshot = self.snapshot
+        rows = np.flatnonzero(snapshot.node >= 0)
+        pods = PodsByShape(snapshot.shapes, snapshot.shape[rows])
+        shapes = {snapshot.shape.item(row): snapshot.shape_at(row) for row in self.preemptor.rows}
+        exclusions = self.placer.chain.exclusions(shapes, pods, self.deadline)
+        return [exclusion._replace(pods=rows[exclusion.pods]) for exclusion in exclusions]
 
     def fits(self) -> bool:
         """Return whether the preemptor can be placed in the cluster now."""

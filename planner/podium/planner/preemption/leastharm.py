@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from podium.planner.arrays import Bools, Floats, Int64s, Rows
+from podium.planner.arrays import Bools, Floats, Int64s, Rows, summed
 from podium.planner.preemption.budgets import BudgetIndex, ranges
 from podium.planner.preemption.capacity import (
     PodKind,
@@ -34,7 +34,6 @@ from podium.planner.preemption.search import Candidate, Search
 from podium.planner.preemption.topology import Domain
 from podium.planner.preemption.unitarrays import NO_UNIT
 from podium.planner.preemption.units import Units
-from podium.planner.reprieve import PodsByShape
 
 # Of more pods than this, the search looks only at units on the nodes that are cheapest to free.
 _MANY = 4096
@@ -114,16 +113,13 @@ def with_exclusions(dry_run: DryRun, pool: UnitPool, kinds: PodKinds) -> tuple[U
     requests one. So it has room once all such pods have left.
     """
     snapshot, lead = dry_run.snapshot, dry_run.units.lead
-    rows = np.flatnonzero(snapshot.node >= 0)
-    pods = PodsByShape(snapshot.shapes, snapshot.shape[rows])
     # One additional entry, which NO_UNIT finds: pods of no unit stay.
     position = np.full(len(lead) + 1, NO_UNIT, np.int64)
     position[pool.leads] = np.arange(len(pool.leads))
-    shapes = {at: snapshot.shape_at(alike[0]) for at, alike in enumerate(kinds.rows)}
-    held: dict[tuple[int, ...], list[Int64s]] = defaultdict(list)
-    for exclusion in dry_run.placer.chain.exclusions(shapes, pods, dry_run.deadline):
-        excluding = rows[exclusion.pods]
-        pairs = np.stack((position[lead[excluding]], exclusion.domains[snapshot.node[excluding]]))
+    shape_ids = [snapshot.shape.item(alike[0]) for alike in kinds.rows]
+    held: dict[tuple[bool, ...], list[Int64s]] = defaultdict(list)
+    for exclusion in dry_run.exclusions:
+        pairs = np.stack((position[lead[exclusion.pods]], exclusion.domains[snapshot.node[exclusion.pods]]))
         owner, domain = np.unique(pairs[:, pairs[1] >= 0], axis=1)
         by_domain = np.argsort(exclusion.domains[kinds.nodes], kind="stable")
         begins, ends = (
@@ -131,15 +127,16 @@ def with_exclusions(dry_run: DryRun, pool: UnitPool, kinds: PodKinds) -> tuple[U
             for side in ("left", "right")
         )
         nodes = by_domain[ranges(begins, ends - begins)]
-        held[tuple(exclusion.shapes)].append(np.stack((np.repeat(owner, ends - begins), nodes)))
+        excluded = tuple(shape_id in exclusion.shapes for shape_id in shape_ids)
+        held[excluded].append(np.stack((np.repeat(owner, ends - begins), nodes)))
     for excluded, parts in held.items():
         owner, nodes = np.concatenate(parts, axis=1)
-        if len(nodes) > 0 and int((owner != NO_UNIT).sum()) <= _MANY:
+        if any(excluded) and len(nodes) > 0 and int((owner != NO_UNIT).sum()) <= _MANY:
             pool = pool.holding(owner, nodes, max(kind.most for kind in kinds.kinds))
             kinds = kinds._replace(
                 kinds=[
-                    kind._replace(amounts=(*kind.amounts, int(at in excluded)))
-                    for at, kind in enumerate(kinds.kinds)
+                    kind._replace(amounts=(*kind.amounts, int(is_excluded)))
+                    for kind, is_excluded in zip(kinds.kinds, excluded, strict=True)
                 ]
             )
     return pool, kinds
@@ -159,8 +156,11 @@ def candidates(
 ) -> tuple[list[Candidate], list[int]]:
     """Return the candidates of a search, and the disruptions left in each budget that they name."""
     usage: list[list[PodUsage]] = [[] for _ in pool.leads]
-    pods = zip(*(amounts.tolist() for amounts in pool.amounts), strict=True)
-    for owner, node, amounts in zip(pool.owner.tolist(), pool.node.tolist(), pods, strict=True):
+    # The pods of a unit on one node move together.
+    places, place = np.unique(pool.owner * len(kinds.nodes) + pool.node, return_inverse=True)
+    sums = zip(*(summed(amounts, place, len(places)).tolist() for amounts in pool.amounts), strict=True)
+    for at, amounts in zip(places.tolist(), sums, strict=True):
+        owner, node = divmod(at, len(kinds.nodes))
         usage[owner].append((node, amounts))
     charges, allowed = budgets.scarce(pool.leads, units)
     useful = np.bincount(pool.owner, _usefulness(pool, kinds), len(pool.leads))
@@ -423,7 +423,7 @@ def _placed_without(dry_run: DryRun, domain: Domain, gone: Rows) -> dict[int, in
 
 
 # A placement of one pod on up to so many nodes takes as long as this many moves of a pod.
-_PLACEMENT, _FEW_NODES = 10, 100
+_PLACEMENT, _FEW_NODES = 6, 100
 # The most units that are exchanged for victims, beside the victims of the first plan.
 _OTHERS = 24
 

@@ -16,18 +16,16 @@ from typing import NamedTuple
 from podium.planner.deadline import Deadline
 from podium.planner.preemption.capacity import PodCapacity, PodUsage
 
-# How many pods are moved to improve a plan. A pod takes a microsecond.
-EFFORT = 25_000
+# How many pods are moved to improve a plan. A pod takes a few microseconds.
+EFFORT = 15_000
 # The same for a plan on one node, of which a lone pod has several made.
-NODE_EFFORT = 3_000
+NODE_EFFORT = 2_000
 # More units than this return in runs if the preemptor has several kinds of pods.
 _RUNS = 512
-# Several kinds of pods get no further start after this many times the effort.
-_STARTS = 2
 # So many units are decided anew at a time, and so often without less harm before the search ends.
-_REBUILT, _TRIES = 22, 64
-# The most that one of these decisions may cost.
-_REBUILD_EFFORT = 1_500
+_REBUILT, _TRIES = 22, 48
+# The most steps of one of these decisions.
+_STEPS = 300
 # The parts of a pod in which usefulness is counted where it divides weights, which no float can hold.
 _SHARE = 1_024
 
@@ -118,9 +116,9 @@ class Search:
             self._reprieve(order)
             if best is None or self._score < best[0]:
                 best = self._score, self._victims()
-            packed = not self._capacity.unlimited and self._effort >= _STARTS * self._max_effort
+            # Packing many nodes takes as long as moving hundreds of pods, and half of the effort improves.
+            packed = not self._capacity.unlimited and 2 * self._effort >= self._max_effort
             if packed or self._deadline.is_half_spent:
-                # Packing many nodes takes as long as moving hundreds of pods.
                 break
         assert best is not None
         grown = self._grown() if self._capacity.unlimited and self._max_effort else None
@@ -281,7 +279,7 @@ class Search:
         """Find by branch and bound which of some units to evict, while all others stay as they are."""
         self._deadline.enforce()
         best, victims, capacity = self._score, self._victims(), self._capacity
-        most = min(self._effort + _REBUILD_EFFORT, self._max_effort)
+        steps = 0
         order = self._with_surplus(group)
         order.sort(key=lambda at: (at in self._core_of, *self._by_loss(at)))
         self._set({*victims, *order})
@@ -291,13 +289,14 @@ class Search:
             self._count(self._candidates[at], -1)
 
         def visit(depth: int) -> None:
-            nonlocal best, victims
+            nonlocal best, victims, steps
             if depth == len(order):
                 best, victims = self._score, self._victims()
                 return
             at, unit = order[depth], self._candidates[order[depth]]
             self._effort += 1 + len(unit.usage)
-            if self._effort >= most:
+            steps += 1
+            if steps > _STEPS or self._effort >= self._max_effort:
                 return
             if self._core_of.get(at) not in self._evicted:
                 capacity.restore(unit.usage)
