@@ -162,18 +162,25 @@ def candidates(
     for at, amounts in zip(places.tolist(), sums, strict=True):
         owner, node = divmod(at, len(kinds.nodes))
         usage[owner].append((node, amounts))
-    charges, allowed = budgets.scarce(pool.leads, units)
     useful = np.bincount(pool.owner, _usefulness(pool, kinds), len(pool.leads))
-    weighed = weights(units, pool.leads, now)
+    return _rated(units, pool.leads, usage, useful, budgets, now)
+
+
+def _rated(  # noqa: PLR0917 - lists by unit
+    units: Units, leads: Rows, usage: list[list[PodUsage]], useful: Floats, budgets: BudgetIndex, now: int
+) -> tuple[list[Candidate], list[int]]:
+    """Return the candidates of units by what they use, and the disruptions left in their budgets."""
+    charges, allowed = budgets.scarce(leads, units)
+    weighed = weights(units, leads, now)
     rated = [
         Candidate(*fields)
         for fields in zip(
             usage,
             weighed.of_units,
-            units.priority[pool.leads].tolist(),
+            units.priority[leads].tolist(),
             useful.tolist(),
             charges,
-            _surplus(pool, units),
+            _surplus(leads, units),
             weighed.shared,
             strict=True,
         )
@@ -181,13 +188,13 @@ def candidates(
     return rated, allowed
 
 
-def _surplus(pool: UnitPool, units: Units) -> list[list[int]]:
+def _surplus(leads: Rows, units: Units) -> list[list[int]]:
     """Return the positions of the surplus of each unit."""
-    surplus: list[list[int]] = [[] for _ in pool.leads]
-    cores = units.core[pool.leads]
+    surplus: list[list[int]] = [[] for _ in leads]
+    cores = units.core[leads]
     above = np.flatnonzero(cores != NO_UNIT).tolist()
     if above:
-        position = {lead: at for at, lead in enumerate(pool.leads.tolist())}
+        position = {lead: at for at, lead in enumerate(leads.tolist())}
         for at in above:
             # A pool with a core has all of its surplus, but it may have surplus without its core.
             core = position.get(cores.item(at))
@@ -499,21 +506,10 @@ def less_harm(  # noqa: PLR0917 - those of `leastharm.least_harm`, and the victi
     pool = ordered[np.isin(ordered, units.with_surplus(pool))]
     if effort < cost * len(pool):
         return None
-    weighed = weights(units, pool, now)
-    charges, allowed = budgets.scarce(pool, units)
-    position = {lead: at for at, lead in enumerate(pool.tolist())}
-    rated = [
-        Candidate(
-            [(row, ()) for row in units.members(lead).tolist()],
-            weighed.of_units[at],
-            units.priority.item(lead),
-            useful,
-            charges[at],
-            [position[extra] for extra in units.with_surplus(pool[at : at + 1]).tolist() if extra != lead],
-            weighed.shared[at],
-        )
-        for (lead, at), useful in zip(position.items(), _useful(dry_run, domain, pool).tolist(), strict=True)
+    usage: list[list[PodUsage]] = [
+        [(row, ()) for row in units.members(lead).tolist()] for lead in pool.tolist()
     ]
+    rated, allowed = _rated(units, pool, usage, _useful(dry_run, domain, pool), budgets, now)
     with dry_run.trial():
         dry_run.remove(pool)
         room = _PlacedCapacity(dry_run, domain)

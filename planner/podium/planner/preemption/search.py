@@ -127,7 +127,7 @@ class Search:
     def _grown(self) -> list[int] | None:
         """Return victims found the other way round: units leave where one more pod costs least."""
         self._set(())
-        nodes = self._by_node(range(len(self._candidates)))
+        nodes = list(self._by_node(range(len(self._candidates))).values())
         while (room := self._capacity.pod_count()) < self._needed:
             least: tuple[tuple[int, int], list[int]] | None = None
             for units in nodes:
@@ -154,13 +154,13 @@ class Search:
         self._reprieve(sorted(self._evicted, key=self._by_weight))
         return self._victims()
 
-    def _by_node(self, units: Iterable[int]) -> list[list[int]]:
+    def _by_node(self, units: Iterable[int]) -> dict[int, list[int]]:
         """Return the units by node; one with pods on several nodes is on each."""
         by_node: dict[int, list[int]] = {}
         for at in units:
             for node in dict.fromkeys(node for node, _ in self._candidates[at].usage):
                 by_node.setdefault(node, []).append(at)
-        return list(by_node.values())
+        return by_node
 
     def _reprieve_for_budgets(self, order: Iterable[int]) -> None:
         """Return back units, in order, as long as they take a budget beyond what it allows."""
@@ -254,29 +254,31 @@ class Search:
     def _rebuilt(self) -> bool:
         """Decide anew about several units at once, by chance; return whether a choice does less harm."""
         score, before, staying = self._score, self._victims(), self._exchangeable()
-        tries = 1 if len(before) + len(staying) <= _REBUILT else _TRIES
-        nodes = self._by_node(staying)
-        for number in range(tries):
+        if len(before) + len(staying) <= _REBUILT:
+            self._rebuild([*before, *staying], self._max_effort)
+            return False
+        by_node = self._by_node(staying)
+        for number in range(_TRIES):
             if not self._may_improve or not before:
                 break
             group = self._chance.sample(before, min(len(before), _REBUILT // 2))
             # In turn: what is on nodes of victims, or on another node, and others.
-            near = self._near(group[:2], staying) if number % 2 else self._chance.choice(nodes or [staying])
+            near = self._chance.choice([*by_node.values()] or [staying])
+            if number % 2:
+                nodes = (node for at in group[:2] for node, _ in self._candidates[at].usage)
+                near = list(dict.fromkeys(at for node in nodes for at in by_node.get(node, ())))
             group += self._chance.sample(near, min(len(near), (_REBUILT - len(group)) * 3 // 4))
-            others = [at for at in staying if at not in group]
+            taken = set(group)
+            others = [at for at in staying if at not in taken]
             group += self._chance.sample(others, min(len(others), _REBUILT - len(group)))
-            self._rebuild(group)
+            self._effort += len(staying) // _REBUILT
+            self._rebuild(group, _STEPS)
             if self._score < score:
                 return True
         return False
 
-    def _near(self, units: Iterable[int], staying: Iterable[int]) -> list[int]:
-        """Return the units that have a pod on a node of others."""
-        nodes = {node for at in units for node, _ in self._candidates[at].usage}
-        return [at for at in staying if any(node in nodes for node, _ in self._candidates[at].usage)]
-
-    def _rebuild(self, group: Iterable[int]) -> None:
-        """Find by branch and bound which of some units to evict, while all others stay as they are."""
+    def _rebuild(self, group: Iterable[int], most: int) -> None:
+        """Find by branch and bound, in so many steps, which of some units to evict, beside all others."""
         self._deadline.enforce()
         best, victims, capacity = self._score, self._victims(), self._capacity
         steps = 0
@@ -296,7 +298,7 @@ class Search:
             at, unit = order[depth], self._candidates[order[depth]]
             self._effort += 1 + len(unit.usage)
             steps += 1
-            if steps > _STEPS or self._effort >= self._max_effort:
+            if steps > most or self._effort >= self._max_effort:
                 return
             if self._core_of.get(at) not in self._evicted:
                 capacity.restore(unit.usage)
