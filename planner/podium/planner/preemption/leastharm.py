@@ -13,7 +13,7 @@ of them to leave several times the room needed.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -167,7 +167,12 @@ def candidates(
 
 
 def _rated(  # noqa: PLR0917 - lists by unit
-    units: Units, leads: Rows, usage: list[list[PodUsage]], useful: Floats, budgets: BudgetIndex, now: int
+    units: Units,
+    leads: Rows,
+    usage: Iterable[Sequence[PodUsage]],
+    useful: Floats,
+    budgets: BudgetIndex,
+    now: int,
 ) -> tuple[list[Candidate], list[int]]:
     """Return the candidates of units by what they use, and the disruptions left in their budgets."""
     charges, allowed = budgets.scarce(leads, units)
@@ -452,11 +457,11 @@ class _PlacedCapacity:
 
     def remove(self, pods: Sequence[PodUsage]) -> None:
         """Take pods (by row) from their nodes."""
-        self._back.difference_update(row for row, _ in pods)
+        self._back.difference_update(row for _, (row,) in pods)
 
     def restore(self, pods: Sequence[PodUsage]) -> None:
         """Put pods (by row) back on their nodes."""
-        self._back.update(row for row, _ in pods)
+        self._back.update(row for _, (row,) in pods)
 
     def pod_count(self) -> int:
         """Return how many pods are placed: all that are needed, or none."""
@@ -506,9 +511,8 @@ def less_harm(  # noqa: PLR0917 - those of `leastharm.least_harm`, and the victi
     pool = ordered[np.isin(ordered, units.with_surplus(pool))]
     if effort < cost * len(pool):
         return None
-    usage: list[list[PodUsage]] = [
-        [(row, ()) for row in units.members(lead).tolist()] for lead in pool.tolist()
-    ]
+    members = map(units.members, pool.tolist())
+    usage = [[(units.node.item(row), (row,)) for row in rows.tolist()] for rows in members]
     rated, allowed = _rated(units, pool, usage, _useful(dry_run, domain, pool), budgets, now)
     with dry_run.trial():
         dry_run.remove(pool)

@@ -302,8 +302,9 @@ class Search:
                 return
             if self._core_of.get(at) not in self._evicted:
                 capacity.restore(unit.usage)
+                room = capacity.pod_count() >= self._needed
                 self._effort += capacity.step
-                if capacity.pod_count() >= self._needed:
+                if room:
                     visit(depth + 1)
                 capacity.remove(unit.usage)
             self._evicted.add(at)
