@@ -122,7 +122,7 @@ class Search:
                 break
         assert best is not None
         grown = self._grown() if self._capacity.unlimited and self._max_effort else None
-        return best[1] if grown is None or best[0] < self._score else grown
+        return best[1] if grown is None or best[0] <= self._score else grown
 
     def _grown(self) -> list[int] | None:
         """Return victims found the other way round: units leave where one more pod costs least."""
