@@ -143,11 +143,17 @@ class DryRun:
         topology = Topology(self.snapshot, (slices.key,))
         return pods._replace(slices=SliceDomains(slices.size, topology.of[pods.nodes]))
 
+    def exclusions(self, domain: Domain) -> list[Exclusion]:
+        """Return the pods (rows) that keep the preemptor out; for one node those that run there."""
+        return self._exclusions if domain.node is None else self._among(self.snapshot.pods_on(domain.node))
+
     @cached_property
-    def exclusions(self) -> list[Exclusion]:
-        """The pods (rows) that keep the preemptor out of domains; read it before any is removed."""
+    def _exclusions(self) -> list[Exclusion]:
+        """Those of the cluster; it is read before any unit is removed."""
+        return self._among(np.flatnonzero(self.snapshot.node >= 0))
+
+    def _among(self, rows: Rows) -> list[Exclusion]:
         snapshot = self.snapshot
-        rows = np.flatnonzero(snapshot.node >= 0)
         pods = PodsByShape(snapshot.shapes, snapshot.shape[rows])
         shapes = {snapshot.shape.item(row): snapshot.shape_at(row) for row in self.preemptor.rows}
         exclusions = self.placer.chain.exclusions(shapes, pods, self.deadline)

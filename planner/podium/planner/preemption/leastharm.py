@@ -106,7 +106,9 @@ def pool_of(units: Units, leads: Rows, kinds: PodKinds) -> UnitPool:
     return UnitPool(leads, kinds.free(snapshot), owner[here], node[here], amounts)
 
 
-def with_exclusions(dry_run: DryRun, pool: UnitPool, kinds: PodKinds) -> tuple[UnitPool, PodKinds]:
+def with_exclusions(
+    dry_run: DryRun, domain: Domain, pool: UnitPool, kinds: PodKinds
+) -> tuple[UnitPool, PodKinds]:
     """Make what keeps the preemptor out of nodes a sum: of one more resource for each of its kinds.
 
     A pod that keeps out a kind holds all of this resource on the nodes of its domain. Each pod of the kind
@@ -118,12 +120,12 @@ def with_exclusions(dry_run: DryRun, pool: UnitPool, kinds: PodKinds) -> tuple[U
     position[pool.leads] = np.arange(len(pool.leads))
     shape_ids = [snapshot.shape.item(alike[0]) for alike in kinds.rows]
     held: dict[tuple[bool, ...], list[Int64s]] = defaultdict(list)
-    for exclusion in dry_run.exclusions:
+    for exclusion in dry_run.exclusions(domain):
         pairs = np.stack((position[lead[exclusion.pods]], exclusion.domains[snapshot.node[exclusion.pods]]))
-        owner, domain = np.unique(pairs[:, pairs[1] >= 0], axis=1)
+        owner, excluding = np.unique(pairs[:, pairs[1] >= 0], axis=1)
         by_domain = np.argsort(exclusion.domains[kinds.nodes], kind="stable")
         begins, ends = (
-            np.searchsorted(exclusion.domains[kinds.nodes], domain, side, sorter=by_domain)
+            np.searchsorted(exclusion.domains[kinds.nodes], excluding, side, sorter=by_domain)
             for side in ("left", "right")
         )
         nodes = by_domain[ranges(begins, ends - begins)]
@@ -360,7 +362,7 @@ def _by_resources(
         return None
     pool = pool_of(units, ordered, kinds)
     if not dry_run.plain:
-        pool, kinds = with_exclusions(dry_run, pool, kinds)
+        pool, kinds = with_exclusions(dry_run, domain, pool, kinds)
     pool = narrowed(pool, units, kinds, budgets, now)
     rated, allowed = candidates(pool, units, kinds, budgets, now)
     room = capacity(pool.room(np.ones(len(pool.leads), np.bool_)), kinds)
