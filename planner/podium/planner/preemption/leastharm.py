@@ -172,7 +172,7 @@ def _rated(  # noqa: PLR0917 - lists by unit
     units: Units,
     leads: Rows,
     usage: Iterable[Sequence[PodUsage]],
-    useful: Floats,
+    useful: Floats | Int64s,
     budgets: BudgetIndex,
     now: int,
 ) -> tuple[list[Candidate], list[int]]:
