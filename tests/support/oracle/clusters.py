@@ -103,7 +103,7 @@ def repelled(seed: int) -> Case:
         terms = [_apart(app, HOST) for app in avoided] if pod.pending else []
         if not pod.pending and rng.random() < 0.15:
             terms = [_apart(WANTED, rng.choice((HOST,) * 5 + (ZONE,)))]
-        if terms and pod.spec.affinity is None:
+        if terms and isinstance(pod, Schedulable) and pod.spec.affinity is None:
             affinity = msgspec.convert({"podAntiAffinity": {_REQUIRED: terms}}, Affinity)
             spec = msgspec.structs.replace(pod.spec, affinity=affinity)
             case.state.apply(msgspec.structs.replace(pod, spec=spec))

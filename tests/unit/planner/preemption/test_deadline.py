@@ -129,15 +129,15 @@ def test_a_search_improves_its_plan_in_half_of_the_time(
     spent: float, improved: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After that the plan is taken as it is: a decision that ends without one starves its pod."""
-    exchanged = Mock(return_value=False)
-    monkeypatch.setattr(Search, "_exchanged", exchanged)
+    rebuilt = Mock(return_value=False)
+    monkeypatch.setattr(Search, "_rebuilt", rebuilt)
     nodes = [node(f"n{at}") for at in range(4)]
     running = [pod(f"low-{at}", 4, at % 3, node=f"n{at}") for at in range(4)]
     engine = Engine(state_of([*nodes, *running, pod("preemptor", 4, 9)]))
     clock = chain([0.0], repeat(spent))
     decision = engine.decide((NS, "preemptor"), NOW, deadline=Deadline(clock.__next__, 1))
     assert decision.outcome is Outcome.FITS_AFTER_PREEMPTION
-    assert exchanged.called is improved
+    assert rebuilt.called is improved
 
 
 def test_results_from_before_the_deadline_are_kept() -> None:
