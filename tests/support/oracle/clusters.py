@@ -102,7 +102,9 @@ def repelled(seed: int) -> Case:
     for pod in sorted(case.state.pods.values(), key=lambda pod: pod.metadata.name or ""):
         terms = [_apart(app, HOST) for app in avoided] if pod.pending else []
         if not pod.pending and rng.random() < 0.15:
-            terms = [_apart(WANTED, rng.choice((HOST,) * 5 + (ZONE,)))]
+            key = rng.choice((HOST,) * 5 + (ZONE,))
+            # A lone pod preempts on one node only.
+            terms = [_apart(WANTED, HOST if case.sort == "lone" else key)]
         if terms and isinstance(pod, Schedulable) and pod.spec.affinity is None:
             affinity = msgspec.convert({"podAntiAffinity": {_REQUIRED: terms}}, Affinity)
             spec = msgspec.structs.replace(pod.spec, affinity=affinity)
