@@ -560,9 +560,9 @@ class ExclusiveUseFilter(NodeFilter, Generic[Thing]):
             for things in dict.fromkeys(own for thing, (use, own) in held if taken.conflict(thing, use)):
                 rivals[things].append(positions)
         for things, parts in rivals.items():
-            yield Exclusion(np.concatenate(parts), users[things], self._domains())
+            yield Exclusion(np.concatenate(parts), users[things], self._shared_nodes())
 
-    def _domains(self) -> Int32s:
+    def _shared_nodes(self) -> Int32s:
         """Return the domain of each node row: nodes in one domain share the things."""
         return np.arange(len(self._snapshot.alive), dtype=np.int32)
 

@@ -116,7 +116,7 @@ class ExclusiveClaimsFilter(ExclusiveUseFilter[Used]):
                 return self.REASON
         return None
 
-    def _domains(self) -> Int32s:
+    def _shared_nodes(self) -> Int32s:
         return np.zeros(len(self._snapshot.alive), np.int32)
 
 
