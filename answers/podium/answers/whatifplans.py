@@ -37,7 +37,7 @@ from podium.answers.targets import (
     pending_words,
     target_words,
 )
-from podium.answers.whatifreport import GOOD, MOST_DOMAINS, Basis, Most, WhatIf
+from podium.answers.whatifreport import MOST_DOMAINS, Basis, Most, WhatIf
 from podium.api.core import Pod
 from podium.api.devices import ResourceClaim
 from podium.api.findings import ObjectRef
@@ -54,6 +54,7 @@ from podium.groups.trees import group_at
 from podium.planner.engine import Engine, MakeEngine
 from podium.planner.preemption.defragment import Defragmentation
 from podium.planner.preemption.outcome import (
+    GOOD,
     ObjectNamer,
     Outcome,
     Plan,

@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from podium.cluster.reader import ClusterReader
-from podium.planner.preemption.outcome import Outcome, Plan, WorkloadPlan
+from podium.planner.preemption.outcome import Plan, WorkloadPlan
 from podium.planner.semantics import Semantics
 
 # The topology domains that are compared for one group, unless another number is asked for.
 MOST_DOMAINS = 10
-GOOD = (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
 
 
 class ChosenSemantics(NamedTuple):

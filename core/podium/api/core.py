@@ -15,7 +15,7 @@ PODIUM_SCHEDULER = "podium-scheduler"
 # An annotation that the kubelet sets on the mirror pod of a static pod.
 MIRROR = "kubernetes.io/config.mirror"
 # The condition of a pod that waits for a scheduler, and its reason if something cannot be evaluated.
-POD_SCHEDULED, SCHEDULER_ERROR = "PodScheduled", "SchedulerError"
+POD_SCHEDULED, SCHEDULER_ERROR, UNSCHEDULABLE = "PodScheduled", "SchedulerError", "Unschedulable"
 
 # A quantity in JSON: nearly always text, but a bare number is legal.
 RawQuantity = str | int | float

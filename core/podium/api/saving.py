@@ -1,4 +1,4 @@
-"""The declaration of a workload: that it saves its work at an eviction, and how often it does so anyway.
+"""The declaration of a workload: how it saves its work at an eviction and otherwise, and when it ends.
 
 The declaration is in annotations of a pod, or of its group for all members. A pod's own annotation counts
 before its group's. Owners such as a Job give their pods the annotations of the pod template. A false
@@ -33,10 +33,15 @@ CHECKPOINT_INTERVAL: Final = f"{PODIUM_GROUP}/checkpoint-interval"
 # An annotation on a pod, or on its group: the time (`5m`) from the start of a pod until it works again. An
 # eviction costs it too, but never more than without a declaration.
 RESTART_TIME: Final = f"{PODIUM_GROUP}/restart-time"
+# An annotation on a pod, or on its group: the time (`2h`) from the start of a pod until it ends by itself.
+# Preemptors that have `longest-wait-for-room` wait for that end, so a false time delays an eviction by that.
+RUN_TIME: Final = f"{PODIUM_GROUP}/expected-run-time"
 # An annotation on a PriorityClass: the longest time (`10s`, or `0s` for none) that the evictions for its pods
 # and groups wait for victims that save on notice. Not on a pod or group: the victims are not its own.
 LONGEST_WAIT: Final = f"{PODIUM_GROUP}/longest-wait-for-saving"
-KEYS: Final = (CHECKPOINT, SAVES_ON_TERMINATION, SAVES_ON_NOTICE, CHECKPOINT_INTERVAL, RESTART_TIME)
+KEYS: Final = (
+    *(CHECKPOINT, SAVES_ON_TERMINATION, SAVES_ON_NOTICE, CHECKPOINT_INTERVAL, RESTART_TIME, RUN_TIME),
+)
 
 # The checkpoint time of a workload without one, or with an unreadable one: before any start.
 NO_CHECKPOINT: Final = -(2**63)
@@ -53,11 +58,12 @@ _LONGEST: Final[Mapping[str, int]] = {
     SAVES_ON_NOTICE: LONGEST_NOTICE,
     CHECKPOINT_INTERVAL: 7 * 24 * 3600,
     RESTART_TIME: 24 * 3600,
+    RUN_TIME: 30 * 24 * 3600,
 }
 
 
 class Declaration(NamedTuple):
-    """The declaration of a pod, in seconds: `saved` since 1970 or NO_CHECKPOINT, `interval` 0 for none.
+    """The declaration of a pod, in seconds: `saved` since 1970 or NO_CHECKPOINT, others 0 for none.
 
     `saves_within` is the time after SIGTERM, `notice` that after a request; NOT_SAVED for none.
     """
@@ -67,6 +73,7 @@ class Declaration(NamedTuple):
     notice: int = NOT_SAVED
     interval: int = 0
     restart: int = 0
+    run_time: int = 0
 
 
 _NONE = Declaration()
@@ -91,6 +98,7 @@ def declared(
         _seconds(given, SAVES_ON_NOTICE) or NOT_SAVED,
         _seconds(given, CHECKPOINT_INTERVAL) or 0,
         _seconds(given, RESTART_TIME) or 0,
+        _seconds(given, RUN_TIME) or 0,
     )
 
 

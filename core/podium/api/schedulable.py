@@ -140,6 +140,7 @@ class SchedulableSpec(claims.ClaimingSpec, gc=False):
     hostUsers: bool | None = None
     ephemeralContainers: list[EphemeralContainer] | None = None
     terminationGracePeriodSeconds: Int64 | None = None
+    activeDeadlineSeconds: Int64 | None = None
 
     @property
     def required_nodes(self) -> NodeSelector | None:

@@ -178,9 +178,9 @@ MEMBERSHIP_CONFLICT = Rule(
 SAVE_DECLARATION_WRONG = Rule(
     id="save-declaration",
     severity=Severity.ERROR,
-    title="A wrong annotation about saving work",
+    title="A wrong annotation about saving work, or about the run time",
     why="It is not read. An eviction then counts as the loss of all work since the start, and other "
-    "workloads are evicted.",
+    "workloads are evicted. No preemptor waits for the end of the pod.",
     source="Podium",
     needs=frozenset({Kind.POD}),
 )

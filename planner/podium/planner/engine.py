@@ -8,7 +8,7 @@ makes it a Plan of names for all other readers.
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
 import msgspec
@@ -35,7 +35,9 @@ from podium.planner.preemption.grouptarget import (
     members_of,
 )
 from podium.planner.preemption.harm import Harm, plan_harm
+from podium.planner.preemption.knownends import by_ends, class_of, longest_wait, no_room_since
 from podium.planner.preemption.outcome import (
+    GOOD,
     DomainVerdict,
     ObjectNamer,
     Outcome,
@@ -45,6 +47,7 @@ from podium.planner.preemption.outcome import (
 )
 from podium.planner.preemption.planningstate import PlanningState
 from podium.planner.preemption.target import Blocker, PlacementTarget, Unplaceable
+from podium.planner.preemption.targetplacement import TargetPlacer
 from podium.planner.preemption.treetarget import tree_target
 from podium.planner.preemption.units import Units
 from podium.planner.settings import Settings
@@ -128,7 +131,6 @@ def _entry(
 # So the report needs no rule of its own. It costs a decision for each domain, and a live scheduler makes
 # none.
 
-_ORDER = (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
 _NONE = Harm(0, (), 0)
 
 
@@ -156,7 +158,7 @@ def compared(engine: DomainDecisions, decision: Decision, now: datetime, most: i
         return None
     rooms.sort(key=lambda room: (not room.chosen, -(room.free or 0), -(room.most or 0)))
     verdicts = [_verdict(engine, target, room, now) for room in rooms[:most]]
-    verdicts.sort(key=lambda pair: (not pair[1].chosen, pair[1].outcome not in _ORDER, pair[0]))
+    verdicts.sort(key=lambda pair: (not pair[1].chosen, pair[1].outcome not in GOOD, pair[0]))
     return PlanTopology(rooms[0].key, len(rooms), tuple(verdict for _, verdict in verdicts))
 
 
@@ -187,7 +189,7 @@ def _message(decision: Decision) -> str:
     """Return why a domain is refused, or what has to go first; empty if it is free."""
     if decision.awaited:
         return f"once {len(decision.awaited)} leaving pods have gone"
-    if decision.outcome in _ORDER:
+    if decision.outcome in GOOD:
         return ""
     refusals = decision.refusals if decision.obstacles is None else decision.obstacles.refusals
     said = "" if refusals is None else refusals._replace(domains="").sentence
@@ -206,6 +208,7 @@ class Engine(PlanningState):
         that does not exist, is finished, or runs already.
         """
         decision = self.decide(target, now, namer)
+        decision = self.wait_for_ends(decision, now) or decision
         made = self.explain(decision, now, namer)
         if not domains:
             return made
@@ -255,7 +258,9 @@ class Engine(PlanningState):
         It raises as `plan` does.
         """
         target = self.placement_target(key)
-        return None if isinstance(target, Unplaceable) else self._cache_key(target)
+        if isinstance(target, Unplaceable) or self._longest_wait(target):
+            return None
+        return self._cache_key(target)
 
     def explain(self, decision: Decision, now: datetime, namer: ObjectNamer = full_name) -> Plan:
         """Return the plan that explains a decision of that time; no object may have changed since."""
@@ -299,6 +304,31 @@ class Engine(PlanningState):
             shape = self.snapshot.shapes[kind[0]]
             self._cache.store(kind, decision, second, by_room=self.placer.chain.resources_only(shape))
         return decision
+
+    def wait_for_ends(
+        self,
+        decision: Decision,
+        now: datetime,
+        since: datetime | None = None,
+        deadline: Deadline = NEVER,
+    ) -> Decision | None:
+        """Return the decision to wait for known ends in place of a preemption; None to preempt.
+
+        The preemptor finds no room `since` a time, without one since its pods report that. It raises as
+        `decide` does.
+        """
+        target = decision.target
+        if target is None or decision.chosen is None or not self.settings.semantics.rules.leaving_free:
+            return None
+        wait = self._longest_wait(target)
+        if not wait:
+            return None
+        until = (since or no_room_since(self.snapshot, target, now)) + wait
+        units, _ = self.units(for_group=self.as_group(target), now=seconds(now), deadline=deadline)
+        with self._trying(deadline):
+            self._nominate(target.priority, target.rows)
+            placer = TargetPlacer(self.placer, self.settings.semantics, deadline)
+            return by_ends(placer, units, decision, seconds(now), seconds(until))
 
     def placement_target(
         self, key: Name | GroupKey, namer: ObjectNamer = full_name
@@ -347,6 +377,10 @@ class Engine(PlanningState):
         with self._trying(deadline):
             self._nominate(target.priority, target.rows)
             yield Decider(self, units, now, deadline, domain)
+
+    def _longest_wait(self, target: PlacementTarget) -> timedelta:
+        priority_class = class_of(self.view, self.snapshot, target)
+        return longest_wait(target.group, priority_class, target.priority)
 
     def _cache_key(self, target: PlacementTarget) -> PodKey | None:
         """Return the facts of a lone pod that decide; None for a member or a pod with a reserved node."""

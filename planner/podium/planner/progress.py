@@ -10,12 +10,14 @@ from podium.api.core import EntryStatus
 from podium.api.meta import ObjectMeta, instant
 from podium.api.podrequests import resized
 from podium.api.priority import HIGHEST_USER_PRIORITY
-from podium.api.saving import NOT_SAVED, Declaration, declared, longest_wait
+from podium.api.saving import DEFAULT_GRACE, NOT_SAVED, Declaration, declared, longest_wait
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import ClusterReader, group_of
 
 # The start of a pod that has not started: later than any.
 NO_START = 2**63 - 1
+# Seconds until the API server shows an end. The kubelet looks at deadlines each second, and reports later.
+_REPORT_SECONDS = 10
 
 
 def start_of(pod: Schedulable) -> tuple[int, str]:
@@ -32,6 +34,19 @@ def declaration_of(view: ClusterReader, pod: Schedulable) -> Declaration:
     group = group_of(view, pod)
     of_group = None if group is None else group.metadata.annotations
     return declared(pod.metadata.annotations, of_group, pod.spec.terminationGracePeriodSeconds)
+
+
+def gone_by(pod: Schedulable, run_time: int, start: int) -> int:
+    """Return the second since 1970 by which a pod is gone by its known end; 0 if none is known.
+
+    `run_time` is what it declares (0: nothing), `start` its start. After its activeDeadlineSeconds a pod has
+    its grace period.
+    """
+    grace, deadline = pod.spec.terminationGracePeriodSeconds, pod.spec.activeDeadlineSeconds
+    lengths = [run_time] if run_time else []
+    if deadline is not None:
+        lengths.append(deadline + (DEFAULT_GRACE if grace is None else grace))
+    return start + min(lengths) + _REPORT_SECONDS if lengths and start != NO_START else 0
 
 
 def patience(view: ClusterReader, class_name: str, priority: int, longest: int) -> int:

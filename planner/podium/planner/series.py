@@ -28,6 +28,7 @@ from podium.cluster.state import ClusterState, Readable
 from podium.groups.trees import group_at, members_below
 from podium.planner.engine import Engine
 from podium.planner.preemption.outcome import (
+    GOOD,
     HarmLevel,
     ObjectNamer,
     Outcome,
@@ -40,7 +41,7 @@ from podium.planner.preemption.outcome import (
 
 # From the best to the worst: a sum has the worst outcome of its plans.
 OUTCOMES = (
-    *(Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION),
+    *GOOD,
     *(Outcome.NOT_JUDGED, Outcome.NOT_ELIGIBLE, Outcome.DOES_NOT_FIT),
 )
 

@@ -21,6 +21,7 @@ from podium.api.groups import PodGroup
 from podium.api.meta import instant
 from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.api.storage import SELECTED_NODE
+from podium.api.times import written_at
 from podium.audit.gangs import amount_text
 from podium.cluster.reader import ClusterReader, Target, group_of, name_of
 from podium.documents.reading import Known
@@ -37,6 +38,7 @@ ROOM_KEPT = "RoomKept"
 NODE_SELECTED = "NodeSelected"
 
 _WAIT = "wait until the victims terminate, at most their grace periods"
+_WAIT_FOR_ENDS = "wait: if a pod outlives its end, the scheduler looks for room again"
 # The taint of a node whose kubelet has not written its status for some time.
 _UNREACHABLE = "node.kubernetes.io/unreachable"
 
@@ -267,6 +269,13 @@ def _without_victims(
     if isinstance(placement, PlacementTarget) and fits_now(around.engine, placement):
         message = f"{reserved}, no pod is leaving, and it fits now"
         return Wait(cause=RESERVED_NODE, message=message, fix="the scheduler places it when it tries again")
+    decision = around.engine.decide(target, around.now)
+    wait = around.engine.wait_for_ends(decision, around.now)
+    if wait is not None:
+        ending = (around.engine.snapshot.pod_at(row) for row in wait.awaited)
+        names = some(_shown_name(pod, around) for pod in ending)
+        message = f"{reserved}, and room comes at {written_at(wait.room_at)}, by the end of {names}"
+        return Wait(cause=RESERVED_NODE, message=message, fix=_WAIT_FOR_ENDS)
     missing = [node for node in nodes if node not in around.view.nodes]
     gone = f"{_nodes_are(missing)} not in the cluster, and " if missing else ""
     holders = [pod for pod in pods if stored_nomination(pod)]

@@ -16,7 +16,7 @@ import click
 
 from podium.answers.assumptions import Choices
 from podium.answers.targets import pending_targets
-from podium.answers.whatifreport import GOOD, MOST_DOMAINS, WhatIf
+from podium.answers.whatifreport import MOST_DOMAINS, WhatIf
 from podium.api.findings import Finding
 from podium.api.schedulable import SCHEDULING_READS
 from podium.api.times import written
@@ -47,6 +47,7 @@ from podium.cluster.reader import Name
 from podium.documents.reading import ClusterReading, check_whole, source_words
 from podium.documents.scope import Scope
 from podium.planner.preemption.outcome import (
+    GOOD,
     ClaimVolumePlan,
     DevicePlan,
     DomainVerdict,

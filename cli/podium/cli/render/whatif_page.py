@@ -35,9 +35,9 @@ from podium.cli.render.whatif_words import (
     victims_words,
 )
 from podium.planner.preemption.outcome import (
+    GOOD,
     DomainVerdict,
     NodeReason,
-    Outcome,
     Plan,
     PlanTopology,
     UnitVerdict,
@@ -104,7 +104,7 @@ def plan_sections(report: WhatIf, *, named: Callable[[UnitVerdict], str] = _name
 def verdict(report: WhatIf, heading: str) -> str:
     """Return the first lines of a plan; `heading` is the element of the outcome."""
     plan = report.plan
-    style = "clear" if plan.outcome in (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION) else "blocked"
+    style = "clear" if plan.outcome in GOOD else "blocked"
     return "\n".join(
         [
             rules(report.basis),

@@ -7,9 +7,10 @@ alternative. Every name in them comes from outside, so a format escapes these se
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from podium.answers.whatifreport import GOOD, Basis, WhatIf
+from podium.answers.whatifreport import Basis, WhatIf
 from podium.cli.render.words import amounts
 from podium.planner.preemption.outcome import (
+    GOOD,
     DomainVerdict,
     HarmLevel,
     Outcome,
@@ -33,6 +34,7 @@ SEMANTICS: Mapping[Semantics, str] = {
 }
 _OUTCOMES: Mapping[Outcome, str] = {
     Outcome.FITS: "fits without preemption",
+    Outcome.FITS_AFTER_WAIT: "fits after a wait, without preemption",
     Outcome.FITS_AFTER_PREEMPTION: "fits after preemption",
     Outcome.DOES_NOT_FIT: "does not fit",
     Outcome.NOT_ELIGIBLE: "is not eligible",
@@ -42,6 +44,7 @@ _OUTCOMES: Mapping[Outcome, str] = {
 
 _OUTCOMES_OF_ALL: Mapping[Outcome, str] = {
     Outcome.FITS: "fit without preemption",
+    Outcome.FITS_AFTER_WAIT: "fit after a wait, without preemption",
     Outcome.FITS_AFTER_PREEMPTION: "fit after preemption",
     Outcome.DOES_NOT_FIT: "do not all fit",
     Outcome.NOT_ELIGIBLE: "are not all eligible",

@@ -193,9 +193,10 @@ class Decision(NamedTuple):
     """The decision for a preemptor, by rows of the snapshot.
 
     `placed` gives node rows by pod row. `chosen` is the preemption, None if there is none. `awaited` are
-    terminating pods on whose room it counts. `refusals` say why it does not fit without preemption, and
-    `obstacles` why preemption does not help. `why` is the reason why it is not eligible. `choices` are the
-    random choices of topology domains that kube-scheduler makes for the group and for the groups below it.
+    pods on whose room it counts: they are terminating, or (unless `room_at` is 0) end by that second.
+    `refusals` say why it does not fit without preemption, and `obstacles` why preemption does not help. `why`
+    is the reason why it is not eligible. `choices` are the random choices of topology domains that
+    kube-scheduler makes for the group and for the groups below it.
     """
 
     outcome: Outcome
@@ -207,6 +208,7 @@ class Decision(NamedTuple):
     obstacles: Obstacles | None = None
     why: str = ""
     choices: tuple[RandomChoice, ...] = ()
+    room_at: int = 0
 
 
 def combined(target: PlacementTarget, decisions: list[Decision]) -> Decision:

@@ -242,8 +242,11 @@ class Explainer:
         if decision.obstacles is not None:
             return decision.obstacles.message(self._example(decision.obstacles.elsewhere))
         where = self._where(target)
+        names = [self._pod_name(row) for row in decision.awaited]
+        if decision.room_at:
+            minutes = count(-(-(decision.room_at - self._now) // 60), "minute")
+            return f"{where} in {minutes}, by the end of {some(names)}; no unit is evicted"
         if decision.awaited:
-            names = [self._pod_name(row) for row in decision.awaited]
             gone = f"{count(len(names), 'pod')} that {'is' if len(names) == 1 else 'are'} leaving already"
             return f"{where} once {gone} {'has' if len(names) == 1 else 'have'} gone: {some(names)}"
         if decision.chosen is None:

@@ -26,11 +26,17 @@ class Outcome(StrEnum):
 
     FITS = "Fits"
     FITS_AFTER_PREEMPTION = "FitsAfterPreemption"
+    # Pods end by themselves within the time that it waits before a preemption.
+    FITS_AFTER_WAIT = "FitsAfterWait"
     DOES_NOT_FIT = "DoesNotFit"
     # It may not preempt, or may not be scheduled at present; the message says why.
     NOT_ELIGIBLE = "NotEligible"
     # It asks for something that the engine does not support, so it may fit or not.
     NOT_JUDGED = "NotJudged"
+
+
+# The results with a place for all that is needed.
+GOOD = (Outcome.FITS, Outcome.FITS_AFTER_WAIT, Outcome.FITS_AFTER_PREEMPTION)
 
 
 class ClaimVolumePlan(msgspec.Struct, frozen=True):
@@ -192,7 +198,7 @@ class WorkloadPlan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def fits(self) -> bool:
         """Return whether all of it fits, with or without preemption."""
-        return self.outcome in (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
+        return self.outcome in GOOD
 
     def __str__(self) -> str:
         """Return kind and name: `Job team-a/train`."""

@@ -29,6 +29,7 @@ class UnitArrays:
     - `work_since`: the second since which work would be lost.
     - `saves_within`, `interval`, `restart`: the seconds in which a pod saves its work, between two of its
       checkpoints (0 for none), and until it works again (see `podium.api.saving`).
+    - `gone_by`: the second by which a pod is gone by its known end; 0 for none.
     - `held`: the number of accelerators in the claims of a pod, without those that pods may share.
     - `shares_claims`: whether a pod holds claims that pods may share.
     - `uid_order`: a number that orders units by UID.
@@ -53,6 +54,7 @@ class UnitArrays:
         self.saves_within: Int32s = np.zeros(0, np.int32)
         self.interval: Int32s = np.zeros(0, np.int32)
         self.restart: Int32s = np.zeros(0, np.int32)
+        self.gone_by: Int64s = np.zeros(0, np.int64)
         self.held: Int32s = np.zeros(0, np.int32)
         self.shares_claims: Bools = np.zeros(0, np.bool_)
         self.uid_order: Int64s = np.zeros(0, np.int64)

@@ -43,6 +43,7 @@ from podium.planner.preemption.protection import (
     unknown_tree,
 )
 from podium.planner.preemption.unitarrays import NO_UNIT, UnitArrays
+from podium.planner.progress import gone_by
 from podium.planner.semantics import Semantics, UnitRule
 from podium.planner.settings import Settings
 from podium.planner.snapshot import Snapshot
@@ -321,7 +322,7 @@ class Units(UnitArrays):
         self.lead[row] = self.node[row] = self.core[row] = NO_UNIT
         self.leaving[row] = self.single_member[row] = False
         self.in_unknown_tree[row] = self.refused[row] = False
-        self.surplus_count[row] = 0
+        self.surplus_count[row] = self.gone_by[row] = 0
         if pod is None:
             return
         at = snapshot.node.item(row)
@@ -347,6 +348,7 @@ class Units(UnitArrays):
         # The time of a checkpoint says more than the time between them.
         self.interval[row] = 0 if work.saved > self.start.item(row) else work.interval
         self.restart[row] = work.restart or self.start_seconds
+        self.gone_by[row] = gone_by(pod, work.run_time, snapshot.start.item(row))
         held = [holding for holder in snapshot.holders for holding in holder.held(row)]
         self.held[row] = sum(holding.amount for holding in held if not holding.shared)
         self.shares_claims[row] = any(holding.shared for holding in held)

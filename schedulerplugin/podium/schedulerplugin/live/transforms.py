@@ -26,9 +26,9 @@ from podium.groups.topology import (
 )
 from podium.planner.plugins import PLUGINS
 from podium.planner.preemption.grouptarget import PREEMPT_FOR_ALL
+from podium.planner.preemption.knownends import DELAY_ANNOTATION, LONGEST_WAIT_FOR_ROOM
 from podium.planner.preemption.units import PREEMPTION_CLASS, SHRINK
 from podium.planner.sharing import Sharing, read_annotations
-from podium.schedulerplugin.scheduling.evictionlimits import DELAY_ANNOTATION
 
 # The number of kinds of pods whose parts are cached, and the number of cached texts, such as node names.
 _KINDS, _TEXTS = 2**12, 2**14
@@ -36,6 +36,7 @@ _KINDS, _TEXTS = 2**12, 2**14
 _OF_GROUPS = (
     *SAVING,
     DELAY_ANNOTATION,
+    LONGEST_WAIT_FOR_ROOM,
     PREEMPT_FOR_ALL,
     PREEMPTION_CLASS,
     PREFERRED_TOPOLOGY,

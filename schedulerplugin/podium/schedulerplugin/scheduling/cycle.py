@@ -143,6 +143,8 @@ class SchedulingCycle:
                 self.forget(key, now)
                 holds.bind(verdict, priority, effects, moment)
             case Await(report, rows, cleared, waits_for, until):
+                entry = records[report.key]
+                entry.no_room_since = verdict.no_room_since or entry.no_room_since
                 holds.release(report.key, now, why=HoldEnd.SCHEDULED)
                 # Its nodes are not free yet, so pods that wait there for their binds keep them.
                 holds.give_way(waits_for.priority, (), cleared)

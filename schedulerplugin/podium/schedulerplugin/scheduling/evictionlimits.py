@@ -19,23 +19,17 @@ window, so it is never starved. It then uses as many minutes of quota as its uni
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
-import msgspec
-
-from podium.api import durations
-from podium.api.core import POD_SCHEDULED, PriorityClass
-from podium.api.groups import PODIUM_GROUP
-from podium.api.meta import instant
-from podium.api.schedulable import Schedulable
 from podium.api.times import seconds, written
-from podium.cluster.reader import Child
 from podium.history.evictioncycles import Evictions, Identity, identity_of_group, workload_of
 from podium.planner.deadline import Deadline
+from podium.planner.preemption import knownends
 from podium.planner.preemption.decision import Decision
 from podium.planner.preemption.inflight import free_until
+from podium.planner.preemption.knownends import class_of, preemption_delay
 from podium.planner.preemption.protection import FOREVER
 from podium.planner.preemption.target import PlacementTarget
 from podium.planner.settings import LiveSettings, PreemptionMode
@@ -43,52 +37,13 @@ from podium.schedulerplugin.scheduling import messages
 from podium.schedulerplugin.scheduling.effects import Evict, Held, Key, Moment, Planned
 from podium.schedulerplugin.scheduling.entry import Entry
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
-from podium.schedulerplugin.scheduling.messages import UNSCHEDULABLE
 from podium.text import count
 
-# An annotation on a PodGroup or a PriorityClass: the delay of evictions after room was first missing.
-DELAY_ANNOTATION: Final = f"{PODIUM_GROUP}/preemption-delay"
-_LONGEST: Final = timedelta(hours=24)
 _MINUTE: Final = 60.0
 # The pause after a failed preemption that had deleted pods, doubled each time in a row.
 _FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 10.0, 1800.0
 # The failures of which the API server's refusal of a victim is the cause, and that have no pause.
 _BLAMED_AT_ONCE = 4
-
-
-class Delay(NamedTuple):
-    """The time to wait before the first eviction, and in sentences the problems of the annotations."""
-
-    length: timedelta
-    problem: str = ""
-
-
-def preemption_delay(group: Child | None, priority_class: PriorityClass | None) -> Delay:
-    """Return the longer of the delays in the annotations of a group and of the preemptor's class.
-
-    An annotation that cannot be read is ignored.
-    """
-    problems: list[str] = []
-    lengths = [timedelta(0)]
-    for kind, obj in (("PodGroup", group), ("PriorityClass", priority_class)):
-        annotations = obj.metadata.annotations if obj is not None else None
-        text = annotations.get(DELAY_ANNOTATION) if annotations else None
-        if obj is None or text is None:
-            continue
-        length = durations.seconds(text)
-        if length is not None and length <= _LONGEST.total_seconds():
-            lengths.append(timedelta(seconds=length))
-            continue
-        problems.append(
-            f"The annotation {DELAY_ANNOTATION} of {kind} {obj.metadata.name} is ignored: {text[:40]!r} is no"
-            " duration of at most 24h, such as 90s, 5m or 1h30m."
-        )
-    return Delay(max(lengths), " ".join(problems))
-
-
-def window_end(since: datetime, length: timedelta) -> datetime | None:
-    """Return when the first eviction may be, for a preemptor without room since `since`; None for at once."""
-    return since + length if length else None
 
 
 class EvictionRate:
@@ -238,8 +193,9 @@ class EvictionLimits:
         if live.mode is PreemptionMode.OFF:
             return Limit(Why.OFF, "it is switched off")
         since = no_room_since(engine, entry, target, moment)
-        until = window_end(since, _preemption_delay(engine, target))
-        if until is not None and until > moment.now:
+        delay = preemption_delay(target.group, class_of(engine.view, engine.snapshot, target))
+        until = since + delay
+        if delay and until > moment.now:
             pause = (until - moment.now).total_seconds()
             return Limit(
                 Why.WINDOW,
@@ -362,10 +318,7 @@ class EvictionLimits:
 
 def no_room_since(engine: LiveEngine, entry: Entry, target: PlacementTarget, moment: Moment) -> datetime:
     """Return since when an entry finds no room; its window for new nodes starts then."""
-    if entry.no_room_since is not None:
-        return entry.no_room_since
-    reported = (_unscheduled_since(engine.snapshot.pods[row]) for row in target.rows)
-    return min([moment.now, *(time for time in reported if time is not None)])
+    return entry.no_room_since or knownends.no_room_since(engine.snapshot, target, moment.now)
 
 
 def expiry(engine: LiveEngine, target: PlacementTarget, moment: Moment) -> float | None:
@@ -385,32 +338,10 @@ def overdue(engine: LiveEngine, decision: Decision, moment: Moment) -> float | N
     """Return when the first of the awaited pods is no longer counted on, in seconds of the steady clock."""
     pods = (engine.snapshot.pods[row] for row in decision.awaited)
     ends = [end for pod in pods if pod is not None and (end := free_until(pod)) != FOREVER]
+    if decision.room_at and decision.target is not None:
+        units, _ = engine.units(for_group=engine.as_group(decision.target), now=seconds(moment.now))
+        ends += filter(None, units.gone_by[list(decision.awaited)].tolist())
     return moment.seconds + max(0.0, min(ends) - moment.now.timestamp()) if ends else None
-
-
-def _unscheduled_since(pod: Schedulable | None) -> datetime | None:
-    """Return since when a pod's status reports no room; None if it does not, or has no time."""
-    if pod is None or pod.status is None:
-        return None
-    condition, created = pod.status.condition(POD_SCHEDULED), pod.metadata.creationTimestamp
-    if condition is None or (condition.status, condition.reason) != ("False", UNSCHEDULABLE):
-        return None
-    try:
-        changed = instant(condition.lastTransitionTime or "")
-        # Any writer of a status can write any time, but only the server sets the creation time.
-        return max(changed, instant(created)) if created else changed
-    except msgspec.ValidationError:
-        return None
-
-
-def _preemption_delay(engine: LiveEngine, target: PlacementTarget) -> timedelta:
-    """Return how long a preemptor waits for an autoscaler; for a lone pod its class decides."""
-    group, classes = target.group, engine.view.classes
-    if group is not None:
-        return preemption_delay(group, classes.get(group.priority_class_name)).length
-    pod = engine.snapshot.pods[target.rows[0]]
-    name = pod.spec.priorityClassName if pod is not None else None
-    return preemption_delay(None, classes.get(name or "")).length
 
 
 def _pairs(engine: LiveEngine, evict: Evict, target: PlacementTarget) -> Iterator[tuple[Identity, Identity]]:

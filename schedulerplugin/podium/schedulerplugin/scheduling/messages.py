@@ -35,6 +35,7 @@ from podium.api.groups import (
 from podium.api.membership import GroupKey
 from podium.api.meta import Condition, ObjectMeta, timed
 from podium.api.schedulable import Schedulable
+from podium.api.times import written_at
 from podium.cluster.reader import Child, ClusterReader
 from podium.groups.topology import not_preferred, straddling
 from podium.groups.trees import group_at
@@ -47,7 +48,6 @@ from podium.schedulerplugin.scheduling.effects import Evict, PodRef, Preemptor, 
 from podium.text import accelerator_time, count, cut
 
 SCHEDULED = "Scheduled"
-UNSCHEDULABLE = "Unschedulable"
 # The condition of a group whose members do not run in one topology domain, and its reasons: the domain is
 # required, or only preferred.
 STRADDLES, REQUIRED, PREFERRED = "MembersInSeveralDomains", "TopologyConstraint", "PreferredTopology"
@@ -189,9 +189,12 @@ def refusal(decision: Decision) -> str:
 
 
 def awaiting(decision: Decision) -> str:
-    """Return the message of an entry that only waits for pods that are terminating already."""
+    """Return the message of an entry that waits for pods that are terminating, or whose end is known."""
     now = "" if decision.refusals is None else decision.refusals.message
     number = len(decision.awaited)
+    if decision.room_at:
+        ends = f"room at {written_at(decision.room_at)}, by the end of {count(number, 'pod')}"
+        return f"{now} preemption: waiting for {ends}, before anything is evicted"
     return (
         f"{now} preemption: waiting for {count(number, 'pod')} that {'is' if number == 1 else 'are'} leaving"
     )

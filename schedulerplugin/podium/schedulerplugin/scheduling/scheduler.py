@@ -9,6 +9,7 @@ takes back exactly its own decision.
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+from podium.api.core import UNSCHEDULABLE
 from podium.api.membership import GroupKey
 from podium.api.times import seconds
 from podium.cluster.reader import Name
@@ -35,7 +36,6 @@ from podium.schedulerplugin.scheduling.eventhandlers import Changes
 from podium.schedulerplugin.scheduling.evictionlimits import EvictionLimits
 from podium.schedulerplugin.scheduling.holds import Holds
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
-from podium.schedulerplugin.scheduling.messages import UNSCHEDULABLE
 from podium.schedulerplugin.scheduling.prebinds import ObjectChanges
 from podium.schedulerplugin.scheduling.preemptions import Preemptions, begun
 from podium.schedulerplugin.scheduling.queue import Queue

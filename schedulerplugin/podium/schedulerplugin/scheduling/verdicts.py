@@ -1,7 +1,7 @@
 """Decides for one entry: `Deciding` returns a verdict, which is all that is to be done, and changes nothing.
 
 - `Bind`: it fits. Its pods are assumed on their nodes and bound.
-- `Await`: it fits once terminating pods are gone. Nodes are reserved for it.
+- `Await`: it fits once pods are gone that are terminating, or end in time. Nodes are reserved for it.
 - `Preempt`: it fits after a preemption that no limit holds back.
 - `Refuse`: it does not fit, or its preemption has to wait. It waits for a change that may help it.
 - `Gate`: it must not be scheduled as it is, wherever there is room.
@@ -12,10 +12,11 @@ another pod's later, while an eviction takes minutes. So all that outlives the s
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
 
-from podium.api.core import SCHEDULER_ERROR
+from podium.api.core import SCHEDULER_ERROR, UNSCHEDULABLE
 from podium.api.membership import GroupKey
 from podium.api.records import CLUSTER
 from podium.api.times import seconds
@@ -29,6 +30,7 @@ from podium.planner.preemption.harm import plan_harm, work_saved
 from podium.planner.preemption.outcome import Outcome
 from podium.planner.preemption.target import Blocker, PlacementTarget, Unplaceable
 from podium.planner.preemption.units import Units
+from podium.planner.settings import PreemptionMode
 from podium.schedulerplugin.scheduling import messages
 from podium.schedulerplugin.scheduling.effects import (
     Bind,
@@ -55,14 +57,14 @@ from podium.schedulerplugin.scheduling.evictionlimits import (
 )
 from podium.schedulerplugin.scheduling.holds import GangPause, GangRoom, Holds
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
-from podium.schedulerplugin.scheduling.messages import UNSCHEDULABLE
 from podium.schedulerplugin.scheduling.queueinghints import Place, Waiting
 
 
 class Await(NamedTuple):
-    """Reserve nodes for pods (rows) of an entry until terminating pods are gone, at most `until` (seconds).
+    """Reserve nodes for pods (rows) of an entry until other pods are gone, at most `until` (seconds).
 
-    The reservations of `cleared` pods of lower priority end. `report` has the nodes.
+    These are terminating, or their end is known. The reservations of `cleared` pods of lower priority end.
+    `report` has the nodes.
     """
 
     report: ReportPending
@@ -70,6 +72,7 @@ class Await(NamedTuple):
     cleared: tuple[PodRef, ...]
     waits_for: Waiting
     until: float | None
+    no_room_since: datetime | None = None
 
 
 class Preempt(NamedTuple):
@@ -166,7 +169,7 @@ class Deciding:
 
     def decide_alike(
         self, before: Preempt, key: Name, moment: Moment, deadline: Deadline
-    ) -> Preempt | Refuse | None:
+    ) -> Preempt | Await | Refuse | None:
         """Return the verdict on a lone pod like the last preemptor; None if it takes a look at all nodes."""
         if self._entries.unsure(key):
             return None
@@ -209,8 +212,15 @@ class Deciding:
         pods = tuple(ref_at(self._engine, row) for row in self._entries.waiting_rows(key))
         return Fail(key, ReportPending(key, pods, SCHEDULER_ERROR, messages.timed_out(error, budget)), budget)
 
-    def _await(self, key: Key, decision: Decision, target: PlacementTarget, moment: Moment) -> Await | Refuse:
-        """Return the verdict on an entry that fits once pods are gone that are terminating already."""
+    def _await(
+        self,
+        key: Key,
+        decision: Decision,
+        target: PlacementTarget,
+        moment: Moment,
+        since: datetime | None = None,
+    ) -> Await | Refuse:
+        """Return the verdict on an entry that fits once other pods are gone."""
         engine, until = self._engine, overdue(self._engine, decision, moment)
         if self._holds.comes_first(target):
             why = messages.behind(self._holds.until(target.priority))
@@ -223,7 +233,16 @@ class Deciding:
             tuple(ref_at(engine, row) for row in outranked(engine, target, decision)),
             waiting(engine, target.rows, target.priority, decision.placed, awaited=awaited),
             until,
+            since,
         )
+
+    def _room_by_ends(self, decision: Decision, moment: Moment, since: datetime) -> Decision | None:
+        """Return the decision to wait for pods that end by themselves; None to preempt."""
+        if self._limits.live().mode is not PreemptionMode.ENFORCE:
+            return None
+        with suppress(DecisionTimeoutError):
+            return self._engine.wait_for_ends(decision, moment.now, since, self._limits.deadline())
+        return None
 
     def _preempt(
         self,
@@ -234,7 +253,7 @@ class Deciding:
         *,
         again: bool = False,
         resumed: bool = False,
-    ) -> Preempt | Refuse:
+    ) -> Preempt | Await | Refuse:
         """Return the preemption of a decision, or why it has to wait."""
         engine, holds = self._engine, self._holds
         message = messages.refusal(decision)
@@ -243,6 +262,9 @@ class Deciding:
             return self._park(key, target, f"{message} preemption: {why}", holds.due())
         entry = self._entries.records[key]
         since = no_room_since(engine, entry, target, moment)
+        wait = None if again or resumed else self._room_by_ends(decision, moment, since)
+        if wait is not None:
+            return self._await(key, wait, target, moment, since)
         evict = self._eviction(key, decision, target, message, moment)._replace(again=again, resumed=resumed)
         limit = self._limits.limit(engine, entry, evict, target, moment)
         if limit is not None:

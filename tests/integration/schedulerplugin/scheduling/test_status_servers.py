@@ -13,6 +13,7 @@ from tests.support.servers import Server
 from tests.support.waiting import PATIENCE_SECONDS
 from tests.unit.schedulerplugin.scheduling.test_conditions import INITIALLY
 
+from podium.api.core import UNSCHEDULABLE
 from podium.api.events import EventDraft
 from podium.api.membership import GroupKey
 from podium.api.schedulable import SCHEDULING_READS
@@ -20,7 +21,6 @@ from podium.cluster.state import ClusterState
 from podium.kube.connection import connect
 from podium.schedulerplugin.live.writes import Writes
 from podium.schedulerplugin.scheduling.effects import Evict, PodRef, ReportPending, Unit
-from podium.schedulerplugin.scheduling.messages import UNSCHEDULABLE
 
 THEIRS = {
     "type": "PodsNotMatchingPriority",

@@ -25,11 +25,12 @@ from tests.unit.planner.preemption.test_pinned import daemon_set, of_daemon_set
 from podium.api.core import Namespace
 from podium.api.membership import GroupKey
 from podium.api.meta import ObjectMeta
-from podium.api.saving import SAVES_ON_NOTICE
+from podium.api.saving import RUN_TIME, SAVES_ON_NOTICE
 from podium.cluster.reader import Name
 from podium.cluster.state import ClusterState
 from podium.errors import PodiumError
 from podium.planner.engine import Engine
+from podium.planner.preemption.knownends import LONGEST_WAIT_FOR_ROOM
 from podium.planner.preemption.outcome import Plan
 from podium.planner.preemption.units import PREEMPTION_CLASS
 from podium.planner.scores import UPSTREAM
@@ -39,6 +40,7 @@ from podium.planner.settings import WEIGHTS, Budgets, DivergencePolicy, Settings
 NODES = ("n1", "n2", "n3")
 OURS = {"scheduling.podium.dev/pod-group": "ours"}
 GROUPS = ("low", "high", "ours")
+WAITS = {LONGEST_WAIT_FOR_ROOM: "10m"}
 NAMES = tuple(f"p{at}" for at in range(2 * len(NODES)))
 PREEMPTORS: tuple[Name | GroupKey, ...] = ((NS, "lone"), of("high"), of("ours", native=False))
 
@@ -74,6 +76,7 @@ pods = st.fixed_dictionaries(
         "affinity": st.sampled_from([None, None, apart({}), apart({"matchLabels": {"team": "x"}})]),
         "schedulerName": st.sampled_from([None, None, None, "other"]),
         "owner": st.sampled_from([None, None, "d"]),
+        "activeDeadlineSeconds": st.sampled_from([None, None, 120, 900]),
         "volumes": st.sampled_from(
             [None, None, None, [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]]
         ),
@@ -86,7 +89,9 @@ _groups = st.fixed_dictionaries(
         "whole": st.booleans(),
         "priority_class_name": st.sampled_from(["", "", "patient"]),
         "preemption_policy": st.sampled_from([None, None, "Never"]),
-        "annotations": st.sampled_from([{}, {PREEMPTION_CLASS: "patient"}, {SAVES_ON_NOTICE: "20s"}]),
+        "annotations": st.sampled_from(
+            [{}, {PREEMPTION_CLASS: "patient"}, {SAVES_ON_NOTICE: "20s"}, {RUN_TIME: "10m"}, WAITS]
+        ),
         "composite": st.sampled_from(["", "", "", "all"]),
     }
 )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podium.api.core import SCHEDULER_ERROR
+from podium.api.core import SCHEDULER_ERROR, UNSCHEDULABLE
 from podium.api.findings import ObjectRef
 from podium.api.groups import DisruptionMode, PodGroup
 from podium.api.membership import GroupKey
@@ -19,7 +19,6 @@ from podium.schedulerplugin.scheduling.effects import PodRef, Preemptor, Unit
 from podium.schedulerplugin.scheduling.messages import (
     SCHEDULED,
     STRADDLES,
-    UNSCHEDULABLE,
     Attempt,
     group_conditions,
     group_of,

@@ -8,7 +8,7 @@ from tests.support.controllers.running import conditions
 from tests.support.scheduling.world import Sandbox
 
 from podium.api.groups import NATIVE_GROUP
-from podium.schedulerplugin.scheduling.evictionlimits import DELAY_ANNOTATION
+from podium.planner.preemption.knownends import DELAY_ANNOTATION
 
 pytestmark = pytest.mark.server
 
