@@ -14,9 +14,13 @@ from tests.support.why import (
     node,
     pod,
     podium,
+    priority_class,
     uid_of,
     unbound_claim,
 )
+
+from podium.api.saving import RUN_TIME
+from podium.planner.preemption.knownends import LONGEST_WAIT_FOR_ROOM
 
 __all__ = ["podium"]
 
@@ -246,6 +250,22 @@ CASES = {
         "NodeReserved",
         "node n1 is reserved for it, no pod is leaving, and it fits now",
         "the scheduler places it when it tries again",
+    ),
+    "a nomination that waits for the end of a pod": Case(
+        [
+            *(waiting(scheduler="podium-scheduler", priorityClassName="patient"), node(), REPEATED),
+            priority_class("patient", 9, metadata={"annotations": {LONGEST_WAIT_FOR_ROOM: "10m"}}),
+            pod(
+                "low",
+                node="n1",
+                cpu="4",
+                status={"startTime": "2026-11-21T09:00:00Z"},
+                metadata={"annotations": {RUN_TIME: "35m"}},
+            ),
+        ],
+        "NodeReserved",
+        "node n1 is reserved for it, and room comes at 2026-11-21T09:35:10Z, by the end of a/low",
+        "wait: if a pod outlives its end, the scheduler looks for room again",
     ),
     "a nomination in an input without nodes": Case([waiting()], "NodeReserved", BEGUN, WAIT),
     "room that is kept for a pod": Case(
