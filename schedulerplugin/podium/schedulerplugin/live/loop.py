@@ -16,7 +16,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from podium.api.core import SCHEDULER_ERROR
+from podium.api.core import SCHEDULER_ERROR, UNSCHEDULABLE
 from podium.api.events import EventDraft
 from podium.api.membership import GroupKey
 from podium.api.meta import Condition
@@ -61,7 +61,6 @@ from podium.schedulerplugin.scheduling.effects import (
     stored_pod,
 )
 from podium.schedulerplugin.scheduling.messages import (
-    UNSCHEDULABLE,
     same_condition,
     target_condition,
     unscheduled_condition,

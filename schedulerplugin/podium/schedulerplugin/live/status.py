@@ -28,7 +28,7 @@ from math import inf
 from typing import Generic, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
-from podium.api.core import POD_SCHEDULED
+from podium.api.core import POD_SCHEDULED, UNSCHEDULABLE
 from podium.api.events import EventDraft
 from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey, key_of
@@ -58,7 +58,6 @@ from podium.schedulerplugin.scheduling.effects import (
 )
 from podium.schedulerplugin.scheduling.messages import (
     SCHEDULED,
-    UNSCHEDULABLE,
     Attempt,
     group_conditions,
     group_of,
