@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from tests.support.informer.changing import Time
 
+from podium.api.core import UNSCHEDULABLE
 from podium.api.events import EventDraft
 from podium.api.findings import ObjectRef
 from podium.api.membership import GroupKey
@@ -23,7 +24,6 @@ from podium.runtime.workqueue import Workqueue
 from podium.schedulerplugin.live.status import Statuses
 from podium.schedulerplugin.live.writes import Writes
 from podium.schedulerplugin.scheduling.effects import Evict, Key, PodRef, Preemptor, ReportPending, Unit
-from podium.schedulerplugin.scheduling.messages import UNSCHEDULABLE
 from podium.schedulerplugin.scheduling.preemptions import Announcements
 
 NOW = datetime(2026, 11, 21, 16, 0, 0, tzinfo=UTC)

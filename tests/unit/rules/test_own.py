@@ -30,6 +30,7 @@ from podium.api.saving import (
     CHECKPOINT,
     CHECKPOINT_INTERVAL,
     RESTART_TIME,
+    RUN_TIME,
     SAVES_ON_NOTICE,
     SAVES_ON_TERMINATION,
 )
@@ -454,6 +455,12 @@ DECLARATIONS: dict[str, tuple[str, str, str]] = {
         "'169h' is no duration from 1s to 168h, such as 90s, 5m or 1m30s",
     ),
     "no time at all": (RESTART_TIME, "0s", "'0s' is no duration from 1s to 24h, such as 90s, 5m or 1m30s"),
+    "a run time": (RUN_TIME, "720h", ""),
+    "a run time of over a month": (
+        RUN_TIME,
+        "721h",
+        "'721h' is no duration from 1s to 720h, such as 90s, 5m or 1m30s",
+    ),
     "another annotation": ("example.com/restart-time", "soon", ""),
 }
 

@@ -296,6 +296,8 @@ def test_annotations_about_saving_work_are_kept() -> None:
         "scheduling.podium.dev/saves-on-notice": "45s",
         "scheduling.podium.dev/checkpointed-at": "2026-01-01T00:00:00Z",
         "scheduling.podium.dev/save-requested": "2026-01-01T00:00:01Z",
+        "scheduling.podium.dev/expected-run-time": "2h",
+        "scheduling.podium.dev/longest-wait-for-room": "10m",
     }
     wrong = {"scheduling.podium.dev/restart-time": "hunter2"}
     metadata = ObjectMeta(name="x", annotations={**declared, **wrong})

@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from podium.api.core import SCHEDULER_ERROR
+from podium.api.core import SCHEDULER_ERROR, UNSCHEDULABLE
 from podium.api.membership import GroupKey
 from podium.cluster.reader import name_in
 from podium.runtime.metrics import new_registry
@@ -21,7 +21,6 @@ from podium.schedulerplugin.scheduling.effects import (
     Unit,
     Unmark,
 )
-from podium.schedulerplugin.scheduling.messages import UNSCHEDULABLE
 from podium.schedulerplugin.scheduling.preemptions import Answers
 
 PREFIX = "podium_scheduler_"

@@ -24,7 +24,7 @@ from tests.support.scheduling.statuses import (
 )
 from tests.unit.schedulerplugin.scheduling.test_conditions import GOES, INITIALLY, OURS, WELL, group_with
 
-from podium.api.core import SCHEDULER_ERROR
+from podium.api.core import SCHEDULER_ERROR, UNSCHEDULABLE
 from podium.api.findings import ObjectRef
 from podium.api.groups import CompositeGroup, DisruptionMode, PodGroup
 from podium.api.membership import GroupKey, key_of
@@ -33,7 +33,6 @@ from podium.api.reads import COMPOSITE_VERSION
 from podium.groups.trees import MAX_GROUPS
 from podium.schedulerplugin.live.status import LASTING_SECONDS
 from podium.schedulerplugin.scheduling.effects import ReportPending, Unit
-from podium.schedulerplugin.scheduling.messages import UNSCHEDULABLE
 from podium.schedulerplugin.scheduling.preemptions import Announcements
 
 ROOT, INNER = (GroupKey(False, "team", name, composite=True) for name in ("root", "inner"))
