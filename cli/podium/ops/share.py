@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from podium.api import saving
+from podium.api import durations, saving
 from podium.api.claims import ExtendedResourceRequest
 from podium.api.core import PodDisruptionBudgetStatus
 from podium.api.devices import (
@@ -74,6 +74,7 @@ from podium.ops.sharedfields import (
     TELLING,
     VALUE_FIELDS,
     VALUES_FIELDS,
+    WAIT_KEYS,
     WORD_FIELDS,
     words_of,
 )
@@ -146,7 +147,7 @@ class Filter:
         kinds: frozenset[str] = frozenset(),
         words: frozenset[str] = frozenset(),
     ) -> None:
-        self._label_keys = NAMING_KEYS | STORAGE_KEYS | FLAGS | SAVING_KEYS | label_keys
+        self._label_keys = NAMING_KEYS | STORAGE_KEYS | FLAGS | SAVING_KEYS | WAIT_KEYS | label_keys
         self._words_kept = words
         self._past = past
         self._pseudonyms = rename is not None
@@ -311,6 +312,8 @@ class Filter:
             known = key if key in saving.KEYS else saving.CHECKPOINT
             # Without the webhook a tenant may write any text.
             return self._rename(value) if any(saving.problems({known: value}, saving.NOT_SAVED)) else value
+        if key in WAIT_KEYS:
+            return self._rename(value) if durations.seconds(value) is None else value
         if key in FLAGS and value in ("true", "false"):
             return value
         if key == MIGRATED_PLUGINS:

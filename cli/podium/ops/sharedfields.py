@@ -86,8 +86,10 @@ MARKS = frozenset((BIND_COMPLETED, BOUND_BY_CONTROLLER))
 STORAGE_KEYS = MARKS | {BETA_CLASS, SELECTED_NODE, MIGRATED_PLUGINS}
 # Annotations of claims and storage classes whose values are read.
 FLAGS = frozenset((EXTENDED_RESOURCE_CLAIM, *DEFAULT_CLASS))
-# Annotations about saving work and about waits, whose values are durations and times.
-SAVING_KEYS = frozenset((*SAVING, SAVE_REQUESTED, LONGEST_WAIT, DELAY_ANNOTATION, LONGEST_WAIT_FOR_ROOM))
+# Annotations about saving work, whose values are durations and times.
+SAVING_KEYS = frozenset((*SAVING, SAVE_REQUESTED))
+# Annotations of preemptors and their classes, whose values are durations.
+WAIT_KEYS = frozenset((LONGEST_WAIT, DELAY_ANNOTATION, LONGEST_WAIT_FOR_ROOM))
 # Keys, or prefixes of keys, whose values are numbers, digests and Podium's own words.
 PLAIN_KEYS = (
     inferred.KUEUE_ROLE_HASH,

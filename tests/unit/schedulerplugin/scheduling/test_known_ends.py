@@ -115,7 +115,7 @@ def test_free_room_ends_the_wait() -> None:
 
 AT_ONCE: dict[str, tuple[Any, list[Any]]] = {
     "no annotation": (high(priorityClassName=None), []),
-    "a system class": (high(priorityClassName="system", priority=SYSTEM.value), []),
+    "a system class": (high(priorityClassName="system", priority=HIGHEST_USER_PRIORITY + 1), []),
     "a later end": (high(), [ending("low", seconds=601)]),
 }
 
