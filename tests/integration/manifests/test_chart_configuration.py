@@ -12,7 +12,7 @@ from podium.answers.schedulerfile import SchedulerModel
 from podium.api.groups import RESERVED
 from podium.cli.commands.scheduler import source
 from podium.cli.config.policyfile import PolicyModel
-from podium.cli.config.webhookoptions import policy_of
+from podium.cli.config.processoptions import policy_of
 from podium.controllers.divergence import Write
 from podium.controllers.manager import Rules
 from podium.controllers.process import ControllerModel, read_rules

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from click import Context
 
-from podium.cli.config.webhookoptions import policy_of
+from podium.cli.config.processoptions import policy_of
 from podium.cli.main import command as podium
 from podium.controllers.manager import Rules
 from podium.controllers.process import read_rules

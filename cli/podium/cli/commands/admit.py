@@ -17,7 +17,7 @@ from podium.api.minors import GROUP_MINORS, named
 from podium.api.podkinds.kind import JOB_GATE, JOBSET_GATE
 from podium.api.reads import FOLLOWED
 from podium.cli import inputs, kubeoptions, options, progress
-from podium.cli.config.webhookoptions import policy_of
+from podium.cli.config.processoptions import policy_of
 from podium.cli.live import read_live
 from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.render.data import document

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from podium.cli.config.processoptions import OBJECT_NAME
-from podium.cli.config.webhookoptions import policy_of, policy_options
+from podium.cli.config.processoptions import OBJECT_NAME, policy_of, policy_options
 from podium.cli.main import examples
 from podium.cli.render.data import as_list
 from podium.cli.render.output import Output, deliver, output_options

@@ -11,9 +11,10 @@ from podium.cli.config.processoptions import (
     LogOptions,
     ProcessOptions,
     log_options,
+    policy_of,
+    policy_options,
     process_options,
 )
-from podium.cli.config.webhookoptions import policy_of, policy_options
 from podium.cli.main import examples
 from podium.cli.options import Parsed
 

@@ -1,4 +1,7 @@
-"""The options that all processes share: the cluster, the address of the probes, leader election, logging."""
+"""The options of processes: the cluster, the address of the probes, leader election, logging, the policy.
+
+The webhook shares the policy, and the failure policies, with `podium manifests` and `podium admit`.
+"""
 
 import socket
 import sys
@@ -14,7 +17,10 @@ from podium.runtime.listener import listen
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
+    from podium.rules.policy import Policy
+
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+_FAMILIES = ("podium", "gangs", "pods", "native")
 
 
 def _object_name(text: str) -> tuple[str, str]:
@@ -125,3 +131,35 @@ def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
         ),
     )
     return gathered(function, options, "log", LogOptions)
+
+
+def _failure_policy(text: str) -> tuple[str, str]:
+    family, _, policy = text.partition("=")
+    if family not in _FAMILIES or policy not in ("Fail", "Ignore"):
+        raise ValueError(f"{text} is not KIND=Fail or KIND=Ignore. KIND is one of {', '.join(_FAMILIES)}")
+    return family, policy
+
+
+def policy_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --config and --on-failure, as the parameters `config` and `failure_policies`."""
+    function = click.option(
+        "--on-failure",
+        "failure_policies",
+        multiple=True,
+        type=Parsed("KIND=Fail|Ignore", _failure_policy),
+        help="failurePolicy of a webhook family. Can be repeated.  [default: podium=Fail, the others Ignore]",
+    )(function)
+    return click.option(
+        "--config", metavar="FILE", help="File with an AdmissionPolicy (rule levels, allowed classes)."
+    )(function)
+
+
+def policy_of(path: str | None) -> "Policy":
+    """Return the AdmissionPolicy in a file, or the default without a file. Raises PodiumError."""
+    if path is None:
+        from podium.rules.policy import Policy  # noqa: PLC0415 - `--help` does not need it
+
+        return Policy()
+    from podium.cli.config.policyfile import read_policy  # noqa: PLC0415 - pydantic is needed only for a file
+
+    return read_policy(path)

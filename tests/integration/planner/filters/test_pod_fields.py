@@ -16,7 +16,7 @@ from podium.api.schedulable import SchedulableSpec
 # Fields that do not affect the node of a pod: the reason, and the fields by definition.
 HARMLESS = {
     "the kubelet does it after the pod was bound, and no filter reads it": {
-        "PodSpec": """activeDeadlineSeconds dnsConfig dnsPolicy enableServiceLinks hostAliases hostIPC hostPID
+        "PodSpec": """dnsConfig dnsPolicy enableServiceLinks hostAliases hostIPC hostPID
             hostname hostnameOverride imagePullSecrets readinessGates restartPolicy securityContext
             setHostnameAsFQDN shareProcessNamespace subdomain""",
         "Container": """args command env envFrom imagePullPolicy lifecycle livenessProbe readinessProbe
