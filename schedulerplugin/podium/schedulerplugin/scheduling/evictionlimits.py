@@ -279,7 +279,7 @@ class EvictionLimits:
         if pause > 0:
             why = (
                 f"{messages.victim_count(evict)} would be evicted, which evicted it: "
-                f"backing off for {math.ceil(pause)} s"
+                f"backing off for {max(1, round(pause))} s"
             )
             return Limit(Why.CIRCLE, why, now + pause)
         return None
