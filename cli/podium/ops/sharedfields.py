@@ -35,7 +35,7 @@ from podium.api.podkinds.table import NAMING_LABELS
 from podium.api.podkinds.workloads import TEMPLATE_HASH
 from podium.api.priority import TOLERATION_PREFIXES
 from podium.api.saving import KEYS as SAVING
-from podium.api.saving import LONGEST_WAIT, SAVE_REQUESTED
+from podium.api.saving import LONGEST_WAIT, LONGEST_WAIT_FOR_ROOM, PREEMPTION_DELAY, SAVE_REQUESTED
 from podium.api.schedulable import (
     PodAffinityTerm,
     Taint,
@@ -58,7 +58,6 @@ from podium.api.storage import (
 )
 from podium.api.v1alpha2 import TopologyConstraint
 from podium.groups import autogroups, inferred
-from podium.planner.preemption.knownends import DELAY_ANNOTATION, LONGEST_WAIT_FOR_ROOM
 
 
 def words_of(text: str) -> frozenset[str]:
@@ -89,7 +88,7 @@ FLAGS = frozenset((EXTENDED_RESOURCE_CLAIM, *DEFAULT_CLASS))
 # Annotations about saving work, whose values are durations and times.
 SAVING_KEYS = frozenset((*SAVING, SAVE_REQUESTED))
 # Annotations of preemptors and their classes, whose values are durations.
-WAIT_KEYS = frozenset((LONGEST_WAIT, DELAY_ANNOTATION, LONGEST_WAIT_FOR_ROOM))
+WAIT_KEYS = frozenset((LONGEST_WAIT, PREEMPTION_DELAY, LONGEST_WAIT_FOR_ROOM))
 # Keys, or prefixes of keys, whose values are numbers, digests and Podium's own words.
 PLAIN_KEYS = (
     inferred.KUEUE_ROLE_HASH,

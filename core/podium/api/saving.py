@@ -39,6 +39,11 @@ RUN_TIME: Final = f"{PODIUM_GROUP}/expected-run-time"
 # An annotation on a PriorityClass: the longest time (`10s`, or `0s` for none) that the evictions for its pods
 # and groups wait for victims that save on notice. Not on a pod or group: the victims are not its own.
 LONGEST_WAIT: Final = f"{PODIUM_GROUP}/longest-wait-for-saving"
+# An annotation on a PodGroup or a PriorityClass: the longest time (`10m`) after room was first missing that
+# its preemptors wait for room from pods whose end is known.
+LONGEST_WAIT_FOR_ROOM: Final = f"{PODIUM_GROUP}/longest-wait-for-room"
+# An annotation on a PodGroup or a PriorityClass: the delay of evictions after room was first missing.
+PREEMPTION_DELAY: Final = f"{PODIUM_GROUP}/preemption-delay"
 KEYS: Final = (
     *(CHECKPOINT, SAVES_ON_TERMINATION, SAVES_ON_NOTICE, CHECKPOINT_INTERVAL, RESTART_TIME, RUN_TIME),
 )

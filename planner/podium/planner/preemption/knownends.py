@@ -18,9 +18,9 @@ import numpy as np
 
 from podium.api import durations
 from podium.api.core import POD_SCHEDULED, UNSCHEDULABLE, PriorityClass
-from podium.api.groups import PODIUM_GROUP
 from podium.api.meta import instant
 from podium.api.priority import HIGHEST_USER_PRIORITY
+from podium.api.saving import LONGEST_WAIT_FOR_ROOM, PREEMPTION_DELAY
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Child, ClusterReader
 from podium.planner.arrays import Int64s
@@ -31,11 +31,6 @@ from podium.planner.preemption.targetplacement import TargetPlacer
 from podium.planner.preemption.unitarrays import UnitArrays
 from podium.planner.snapshot import Snapshot
 
-# An annotation on a PodGroup or a PriorityClass: the delay of evictions after room was first missing.
-DELAY_ANNOTATION: Final = f"{PODIUM_GROUP}/preemption-delay"
-# An annotation on a PodGroup or a PriorityClass: the longest time (`10m`) after room was first missing that
-# its preemptors wait for room from pods whose end is known.
-LONGEST_WAIT_FOR_ROOM: Final = f"{PODIUM_GROUP}/longest-wait-for-room"
 _LONGEST: Final = 24 * 3600.0
 
 
@@ -44,7 +39,7 @@ def preemption_delay(group: Child | None, priority_class: PriorityClass | None) 
 
     An annotation that cannot be read, or says more than 24 hours, is ignored.
     """
-    return max(_length(obj, DELAY_ANNOTATION) for obj in (group, priority_class))
+    return max(_length(obj, PREEMPTION_DELAY) for obj in (group, priority_class))
 
 
 def longest_wait(group: Child | None, priority_class: PriorityClass | None, priority: int) -> timedelta:

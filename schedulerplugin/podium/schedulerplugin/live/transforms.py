@@ -14,7 +14,7 @@ from podium.api.groups import CompositeGroup, PodGroup
 from podium.api.meta import Condition, ObjectMeta
 from podium.api.podkinds.kind import PodOwner
 from podium.api.saving import KEYS as SAVING
-from podium.api.saving import SAVE_REQUESTED
+from podium.api.saving import LONGEST_WAIT_FOR_ROOM, PREEMPTION_DELAY, SAVE_REQUESTED
 from podium.api.schedulable import Schedulable, SchedulableNode, SchedulableSpec, SchedulableStatus
 from podium.cluster.state import Readable
 from podium.groups.topology import (
@@ -26,7 +26,6 @@ from podium.groups.topology import (
 )
 from podium.planner.plugins import PLUGINS
 from podium.planner.preemption.grouptarget import PREEMPT_FOR_ALL
-from podium.planner.preemption.knownends import DELAY_ANNOTATION, LONGEST_WAIT_FOR_ROOM
 from podium.planner.preemption.units import PREEMPTION_CLASS, SHRINK
 from podium.planner.sharing import Sharing, read_annotations
 
@@ -35,7 +34,7 @@ _KINDS, _TEXTS = 2**12, 2**14
 # The annotations of a group that are read.
 _OF_GROUPS = (
     *SAVING,
-    DELAY_ANNOTATION,
+    PREEMPTION_DELAY,
     LONGEST_WAIT_FOR_ROOM,
     PREEMPT_FOR_ALL,
     PREEMPTION_CLASS,

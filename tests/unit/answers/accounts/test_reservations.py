@@ -19,8 +19,7 @@ from tests.support.why import (
     unbound_claim,
 )
 
-from podium.api.saving import RUN_TIME
-from podium.planner.preemption.knownends import LONGEST_WAIT_FOR_ROOM
+from podium.api.saving import LONGEST_WAIT_FOR_ROOM, RUN_TIME
 
 __all__ = ["podium"]
 

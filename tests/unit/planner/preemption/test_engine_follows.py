@@ -25,12 +25,11 @@ from tests.unit.planner.preemption.test_pinned import daemon_set, of_daemon_set
 from podium.api.core import Namespace
 from podium.api.membership import GroupKey
 from podium.api.meta import ObjectMeta
-from podium.api.saving import RUN_TIME, SAVES_ON_NOTICE
+from podium.api.saving import LONGEST_WAIT_FOR_ROOM, RUN_TIME, SAVES_ON_NOTICE
 from podium.cluster.reader import Name
 from podium.cluster.state import ClusterState
 from podium.errors import PodiumError
 from podium.planner.engine import Engine
-from podium.planner.preemption.knownends import LONGEST_WAIT_FOR_ROOM
 from podium.planner.preemption.outcome import Plan
 from podium.planner.preemption.units import PREEMPTION_CLASS
 from podium.planner.scores import UPSTREAM

@@ -22,10 +22,9 @@ from tests.support.preemption.scene import (
 )
 
 from podium.api.priority import HIGHEST_USER_PRIORITY
-from podium.api.saving import RUN_TIME
+from podium.api.saving import LONGEST_WAIT_FOR_ROOM, PREEMPTION_DELAY, RUN_TIME
 from podium.cluster.state import ClusterState
 from podium.planner.engine import Engine
-from podium.planner.preemption.knownends import DELAY_ANNOTATION, LONGEST_WAIT_FOR_ROOM
 from podium.planner.preemption.outcome import Outcome
 from podium.planner.semantics import Semantics
 
@@ -125,7 +124,7 @@ def test_an_end_of_higher_priority_gives_room_too() -> None:
 
 @pytest.mark.parametrize(("annotation", "ends", "waits"), [
     (LONGEST_WAIT_FOR_ROOM, ("15m", "12m"), True),
-    (DELAY_ANNOTATION, ("15m", "12m"), True),
+    (PREEMPTION_DELAY, ("15m", "12m"), True),
     (LONGEST_WAIT_FOR_ROOM, ("15m", ""), False),
 ])  # fmt: skip
 def test_a_gang_waits_for_all_its_room(annotation: str, ends: tuple[str, str], waits: bool) -> None:

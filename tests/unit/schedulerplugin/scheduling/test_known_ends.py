@@ -12,9 +12,8 @@ from tests.support.scheduling.objects import gang, running
 from tests.support.scheduling.rig import World, pod
 
 from podium.api.priority import HIGHEST_USER_PRIORITY
-from podium.api.saving import RUN_TIME
+from podium.api.saving import LONGEST_WAIT_FOR_ROOM, PREEMPTION_DELAY, RUN_TIME
 from podium.api.times import written
-from podium.planner.preemption.knownends import DELAY_ANNOTATION, LONGEST_WAIT_FOR_ROOM
 from podium.planner.settings import PreemptionMode
 
 PATIENT = priority_class("patient", 10)
@@ -142,7 +141,7 @@ def test_no_preemptor_waits_past_its_longest_wait(
     lows: list[tuple[int, bool]], longest: int, delay: bool
 ) -> None:
     """Pods end as they declare, or stay: by the longest wait the gang has its room, one way or the other."""
-    annotations = {DELAY_ANNOTATION if delay else LONGEST_WAIT_FOR_ROOM: f"{longest}s"}
+    annotations = {PREEMPTION_DELAY if delay else LONGEST_WAIT_FOR_ROOM: f"{longest}s"}
     world = World(node("n0", 1), node("n1", 1))
     for at, (seconds, _) in enumerate(lows):
         where = f"n{at}"

@@ -6,12 +6,8 @@ import pytest
 from tests.support.preemption.scene import group, priority_class
 
 from podium.api.priority import HIGHEST_USER_PRIORITY
-from podium.planner.preemption.knownends import (
-    DELAY_ANNOTATION,
-    LONGEST_WAIT_FOR_ROOM,
-    longest_wait,
-    preemption_delay,
-)
+from podium.api.saving import LONGEST_WAIT_FOR_ROOM, PREEMPTION_DELAY
+from podium.planner.preemption.knownends import longest_wait, preemption_delay
 
 
 def seconds(*texts: str | None) -> float:
@@ -19,7 +15,7 @@ def seconds(*texts: str | None) -> float:
     gang, found_class = group("g"), priority_class("c", 5)
     for metadata, text in zip((gang.metadata, found_class.metadata), texts, strict=True):
         if text is not None:
-            metadata.annotations = {DELAY_ANNOTATION: text}
+            metadata.annotations = {PREEMPTION_DELAY: text}
     return preemption_delay(gang, found_class).total_seconds()
 
 
@@ -48,7 +44,7 @@ def test_delay(of_group: str | None, of_class: str | None, length: float) -> Non
 def test_a_lone_pod_waits_as_its_class_says() -> None:
     """Without a group, or without a class, the other one counts; without both there is no wait."""
     found = priority_class("c", 5)
-    found.metadata.annotations = {DELAY_ANNOTATION: "1m"}
+    found.metadata.annotations = {PREEMPTION_DELAY: "1m"}
     assert preemption_delay(None, found) == timedelta(minutes=1)
     assert preemption_delay(None, None) == timedelta(0)
 
@@ -71,6 +67,6 @@ def test_longest_wait(
 ) -> None:
     annotations = {} if own is None else {LONGEST_WAIT_FOR_ROOM: own}
     found = priority_class("c", priority)
-    given = {LONGEST_WAIT_FOR_ROOM: of_class, DELAY_ANNOTATION: delay}
+    given = {LONGEST_WAIT_FOR_ROOM: of_class, PREEMPTION_DELAY: delay}
     found.metadata.annotations = {key: text for key, text in given.items() if text is not None}
     assert longest_wait(group("g", annotations=annotations), found, priority) == timedelta(seconds=length)

@@ -8,7 +8,7 @@ from tests.support.controllers.running import conditions
 from tests.support.scheduling.world import Sandbox
 
 from podium.api.groups import NATIVE_GROUP
-from podium.planner.preemption.knownends import DELAY_ANNOTATION
+from podium.api.saving import PREEMPTION_DELAY
 
 pytestmark = pytest.mark.server
 
@@ -82,7 +82,7 @@ def test_a_window_waits_for_new_nodes_first(sandbox: Sandbox) -> None:
     """The group's annotation sets it; the message has the deadline, and no pod is marked before it."""
     sandbox.nodes(1)
     sandbox.pod("low", 4, 1, node="n0")
-    sandbox.group("gang", 5, 1, annotations={DELAY_ANNOTATION: "3s"})
+    sandbox.group("gang", 5, 1, annotations={PREEMPTION_DELAY: "3s"})
     names = sandbox.members("gang", 1, 4, 5)
     message = sandbox.until_message(names[0], "waiting until ")
     deadline = datetime.fromisoformat(message.partition("waiting until ")[2].split()[0])
@@ -101,7 +101,7 @@ def test_a_window_waits_for_new_nodes_first(sandbox: Sandbox) -> None:
 def test_a_node_added_within_the_window_spares_all_victims(sandbox: Sandbox) -> None:
     sandbox.nodes(1)
     sandbox.pod("low", 4, 1, node="n0")
-    sandbox.group("gang", 5, 1, annotations={DELAY_ANNOTATION: "1h"})
+    sandbox.group("gang", 5, 1, annotations={PREEMPTION_DELAY: "1h"})
     names = sandbox.members("gang", 1, 4, 5)
     sandbox.until_message(names[0], "waiting until ")
     sandbox.node("n1")
