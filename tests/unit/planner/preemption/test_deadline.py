@@ -6,11 +6,13 @@ from itertools import chain, count, repeat
 from typing import Any
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 from hypothesis import event, given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 from tests.support.filters import picture
+from tests.support.filters.dynamic_cases import anti_affinity, term
 from tests.support.preemption.clusters import NOW, NS, SECONDS, clusters, objects, state_of, target
 from tests.support.preemption.plain_cluster import Cluster
 from tests.support.preemption.scene import HOST, node, pod, priority_class
@@ -20,6 +22,7 @@ from podium.planner.deadline import NEVER, Deadline, DecisionTimeoutError
 from podium.planner.engine import Engine
 from podium.planner.preemption.outcome import Outcome
 from podium.planner.preemption.search import Search
+from podium.planner.reprieve import PodsByShape
 from podium.planner.semantics import Semantics
 from podium.planner.settings import Settings
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
@@ -138,6 +141,20 @@ def test_a_search_improves_its_plan_in_half_of_the_time(
     decision = engine.decide((NS, "preemptor"), NOW, deadline=Deadline(clock.__next__, 1))
     assert decision.outcome is Outcome.FITS_AFTER_PREEMPTION
     assert rebuilt.called is improved
+
+
+def test_terms_of_other_pods_are_checked_although_they_select_nothing() -> None:
+    """A tenant may give each of its pods a thousand terms."""
+    running = [pod(f"p{at}", node="n1", **anti_affinity(term(f"none-{at}", HOST))) for at in range(10)]
+    engine = Engine(state_of([node("n1"), *running, pod("preemptor")]))
+    snapshot = engine.snapshot
+    row = snapshot.pod_row[NS, "preemptor"]
+    rows = np.array([snapshot.pod_row[NS, f"p{at}"] for at in range(len(running))])
+    pods = PodsByShape(snapshot.shapes, snapshot.shape[rows])
+    shapes = {snapshot.shape.item(row): snapshot.shape_at(row)}
+    assert not list(engine.placer.chain.exclusions(shapes, pods, after(len(running))))
+    with pytest.raises(DecisionTimeoutError):
+        list(engine.placer.chain.exclusions(shapes, pods, after(len(running) - 1)))
 
 
 def test_results_from_before_the_deadline_are_kept() -> None:

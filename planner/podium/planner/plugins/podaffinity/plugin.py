@@ -350,7 +350,7 @@ class ExistingAntiAffinityFilter(_AntiAffinityFilter):
         self,
         shapes: Mapping[int, Shape],
         pods: PodsByShape,
-        deadline: Deadline,  # noqa: ARG002 - one a term
+        deadline: Deadline,
     ) -> Iterator[Exclusion]:
         """Yield the pods with terms that select pods of some shapes."""
         carrying: dict[PodTerm, list[Rows]] = defaultdict(list)
@@ -358,6 +358,7 @@ class ExistingAntiAffinityFilter(_AntiAffinityFilter):
             for term in dict.fromkeys(self._needs(shape).apart):
                 carrying[term].append(positions)
         for term, parts in carrying.items():
+            deadline.enforce()
             avoided = self._selected_by(term, shapes)
             if avoided:
                 yield Exclusion(
