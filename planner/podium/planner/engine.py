@@ -258,7 +258,7 @@ class Engine(PlanningState):
         It raises as `plan` does.
         """
         target = self.placement_target(key)
-        if isinstance(target, Unplaceable) or self._longest_wait(target):
+        if isinstance(target, Unplaceable) or self.longest_wait(target):
             return None
         return self._cache_key(target)
 
@@ -320,7 +320,7 @@ class Engine(PlanningState):
         target = decision.target
         if target is None or decision.chosen is None or not self.settings.semantics.rules.leaving_free:
             return None
-        wait = self._longest_wait(target)
+        wait = self.longest_wait(target)
         if not wait:
             return None
         until = (since or no_room_since(self.snapshot, target, now)) + wait
@@ -378,7 +378,8 @@ class Engine(PlanningState):
             self._nominate(target.priority, target.rows)
             yield Decider(self, units, now, deadline, domain)
 
-    def _longest_wait(self, target: PlacementTarget) -> timedelta:
+    def longest_wait(self, target: PlacementTarget) -> timedelta:
+        """Return how long a preemptor waits for known ends at most."""
         priority_class = class_of(self.view, self.snapshot, target)
         return longest_wait(target.group, priority_class, target.priority)
 

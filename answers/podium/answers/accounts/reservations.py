@@ -265,14 +265,18 @@ def _without_victims(
             message=f"a preemption for it is in progress: {_nodes_are(nodes)} reserved",
             fix=_WAIT,
         )
-    placement = around.engine.placement_target(target)
-    if isinstance(placement, PlacementTarget) and fits_now(around.engine, placement):
-        message = f"{reserved}, no pod is leaving, and it fits now"
-        return Wait(cause=RESERVED_NODE, message=message, fix="the scheduler places it when it tries again")
-    decision = around.engine.decide(target, around.now)
-    wait = around.engine.wait_for_ends(decision, around.now)
+    engine, wait = around.engine, None
+    placement = engine.placement_target(target)
+    if isinstance(placement, PlacementTarget):
+        if fits_now(engine, placement):
+            message = f"{reserved}, no pod is leaving, and it fits now"
+            return Wait(
+                cause=RESERVED_NODE, message=message, fix="the scheduler places it when it tries again"
+            )
+        if engine.longest_wait(placement):
+            wait = engine.wait_for_ends(engine.decide(target, around.now), around.now)
     if wait is not None:
-        ending = (around.engine.snapshot.pod_at(row) for row in wait.awaited)
+        ending = (engine.snapshot.pod_at(row) for row in wait.awaited)
         names = some(_shown_name(pod, around) for pod in ending)
         message = f"{reserved}, and room comes at {written_at(wait.room_at)}, by the end of {names}"
         return Wait(cause=RESERVED_NODE, message=message, fix=_WAIT_FOR_ENDS)

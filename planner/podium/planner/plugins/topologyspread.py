@@ -294,6 +294,8 @@ class TopologySpreadFilter(NodeFilter):
     def limits(self, shape: Shape) -> Iterator[DomainLimit]:
         """Yield the limits of the constraints that count pods of the shape itself."""
         for limit in self._plans.get(shape):
+            if not limit.pods.match(shape):
+                continue
             counter = limit.counter
             counter.refresh(self._snapshot.node_revision)
             column = counter.domains.column()
@@ -301,9 +303,8 @@ class TopologySpreadFilter(NodeFilter):
             held = [FULL] * (counter.domains.size() + 1)
             for domain in np.unique(column[column >= 0]).tolist():
                 held[domain] = counter.counts.get(domain, 0)
-            if limit.pods.match(shape):
-                even = counter.domains_now >= limit.min_domains
-                yield DomainLimit(column, held, limit.spare + 1, even)
+            even = counter.domains_now >= limit.min_domains
+            yield DomainLimit(column, held, limit.spare + 1, even)
 
     def reprieve(self, members: PlacedMembers) -> "SpreadReprieve | None":
         """Return what the constraints of members say of pods that are given back."""

@@ -23,7 +23,6 @@ from podium.api.priority import HIGHEST_USER_PRIORITY
 from podium.api.saving import LONGEST_WAIT_FOR_ROOM, PREEMPTION_DELAY
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Child, ClusterReader
-from podium.planner.arrays import Int64s
 from podium.planner.preemption.decision import Decision
 from podium.planner.preemption.outcome import Outcome
 from podium.planner.preemption.target import PlacementTarget
@@ -63,13 +62,6 @@ def no_room_since(snapshot: Snapshot, target: PlacementTarget, now: datetime) ->
     return min([now, *(time for time in reported if time is not None)])
 
 
-def ending(units: UnitArrays, now: int, until: int) -> Int64s:
-    """Return the times at which pods on nodes are gone by their known ends, after `now` and up to `until`."""
-    ends = units.gone_by[units.snapshot.node >= 0]
-    times: Int64s = np.unique(ends[(now < ends) & (ends <= until)])
-    return times
-
-
 def by_ends(
     placer: TargetPlacer, units: UnitArrays, preemption: Decision, now: int, until: int
 ) -> Decision | None:
@@ -80,7 +72,8 @@ def by_ends(
     """
     target, snapshot = preemption.target, units.snapshot
     assert target is not None, "a preemption has a preemptor"
-    times = ending(units, now, until)
+    ends = units.gone_by[snapshot.node >= 0]
+    times = np.unique(ends[(now < ends) & (ends <= until)])
     if not len(times):
         return None
     search = placer.search(target)
