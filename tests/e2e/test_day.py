@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.e2e.conftest import Measured
-from tests.support.e2e.cluster import Nodes, port_of
+from tests.support.e2e.cluster import Nodes, metric
 from tests.support.e2e.work import Space, Work
 from tests.support.faults.writing import CLASS
 from tests.support.install.scene import NAMESPACE
@@ -55,16 +55,10 @@ def run_gangs(space: Space, class_name: str, gangs: int, members: int, first: in
 
 def memory(nodes: Nodes) -> dict[str, float]:
     """Return the resident memory of each of Podium's pods in MiB."""
-    found = {}
-    for pod in nodes.pods("app.kubernetes.io/part-of=podium"):
-        name = pod["metadata"]["name"]
-        path = f"/api/v1/namespaces/{NAMESPACE}/pods/{name}:{port_of(pod, 'metrics')}/proxy/metrics"
-        text = nodes.server.kubectl("get", "--raw", path)
-        (value,) = (
-            line.split()[1] for line in text.splitlines() if line.startswith("process_resident_memory_bytes ")
-        )
-        found[name] = float(value) / 2**20
-    return found
+    return {
+        pod["metadata"]["name"]: metric(nodes, pod, "process_resident_memory_bytes") / 2**20
+        for pod in nodes.pods("app.kubernetes.io/part-of=podium")
+    }
 
 
 def log_bytes(nodes: Nodes) -> dict[str, int]:

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import pytest
 from tests.e2e.conftest import IMAGE, Measured
 from tests.support.e2e import trainer
-from tests.support.e2e.cluster import GANG_NODE, Nodes, leader, port_of
+from tests.support.e2e.cluster import GANG_NODE, Nodes, leader, metric
 from tests.support.e2e.leaders import killing_leader
 from tests.support.e2e.work import Moment, PodWatch, Space, Work, advertise, create_classes, workload
-from tests.support.install.scene import NAMESPACE
 from tests.support.waiting import until
 
 from podium.api.saving import SAVE_REQUESTED, SAVES_ON_NOTICE, SAVES_ON_TERMINATION
@@ -247,13 +246,5 @@ def _untrusted(nodes: Nodes) -> float:
     """Return how many workloads the leading scheduler does not trust."""
     name = leader(nodes, "scheduler")
     pods = nodes.pods("app.kubernetes.io/component=scheduler")
-    (port,) = (port_of(pod, "metrics") for pod in pods if pod["metadata"]["name"] == name)
-    text = nodes.server.kubectl(
-        "get", "--raw", f"/api/v1/namespaces/{NAMESPACE}/pods/{name}:{port}/proxy/metrics"
-    )
-    (value,) = (
-        line.split()[1]
-        for line in text.splitlines()
-        if line.startswith("podium_scheduler_untrusted_workloads ")
-    )
-    return float(value)
+    (pod,) = (pod for pod in pods if pod["metadata"]["name"] == name)
+    return metric(nodes, pod, "podium_scheduler_untrusted_workloads")

@@ -130,6 +130,14 @@ def port_of(pod: dict[str, Any], name: str) -> int:
     return int(number)
 
 
+def metric(nodes: Nodes, pod: dict[str, Any], name: str) -> float:
+    """Return a metric without labels of one of Podium's pods, which must have it."""
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}:{port_of(pod, 'metrics')}"
+    lines = nodes.server.kubectl("get", "--raw", f"{path}/proxy/metrics").splitlines()
+    (value,) = (line.split()[1] for line in lines if line.startswith(f"{name} "))
+    return float(value)
+
+
 def ready(nodes: Nodes, deployment: str, namespace: str = NAMESPACE) -> bool:
     """Return whether a Deployment has all of its pods, of its newest template."""
     path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{deployment}"
