@@ -26,35 +26,40 @@ def request():
 
 def report():
     """Say that the work is saved, so that the eviction waits no longer. The pod's account needs the right."""
-    if "KUBERNETES_SERVICE_HOST" not in os.environ:
+    host = os.environ.get("KUBERNETES_SERVICE_HOST")
+    if host is None:
         return
     with open(f"{ACCOUNT}/token") as token, open(f"{ACCOUNT}/namespace") as namespace:
         path = f"/api/v1/namespaces/{namespace.read()}/pods/{os.environ['HOSTNAME']}"
         headers = {"Authorization": f"Bearer {token.read()}", "Content-Type": "application/merge-patch+json"}
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     body = {"metadata": {"annotations": {"scheduling.podium.dev/checkpointed-at": now}}}
-    patch = urllib.request.Request(
-        f"https://kubernetes.default.svc{path}", json.dumps(body).encode(), headers, method="PATCH"
-    )
+    url = f"https://{host}:{os.environ['KUBERNETES_SERVICE_PORT']}{path}"
+    patch = urllib.request.Request(url, json.dumps(body).encode(), headers, method="PATCH")
     urllib.request.urlopen(patch, context=ssl.create_default_context(cafile=f"{ACCOUNT}/ca.crt"))
 
 
-# Without a handler the first process of a container ignores the signal, and is killed after its grace period.
-signal.signal(signal.SIGTERM, lambda *_: sys.exit())
-step = 0
-if os.path.exists(FILE):
-    with open(FILE) as file:
-        step = json.load(file)["step"]
-print(f"begins at step {step}", flush=True)
+def train():
+    # Without a handler the first process of a container ignores the signal until it is killed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    step = 0
+    if os.path.exists(FILE):
+        with open(FILE) as file:
+            step = json.load(file)["step"]
+    print(f"begins at step {step}", flush=True)
 
-while step < 1_000_000_000:
-    step += 1
-    if asked := request():
-        with open(f"{FILE}.new", "w") as file:
-            json.dump({"step": step}, file)
-        os.replace(f"{FILE}.new", FILE)
-        report()
-        print(f"saved step {step}", flush=True)
-        # Steps after the save would be lost. The request is taken back if the pod may go on.
-        while request() == asked:
-            time.sleep(0.1)
+    while step < 1_000_000_000:
+        step += 1
+        if asked := request():
+            with open(f"{FILE}.new", "w") as file:
+                json.dump({"step": step}, file)
+            os.replace(f"{FILE}.new", FILE)
+            report()
+            print(f"saved step {step}", flush=True)
+            # Steps after the save would be lost. The request is taken back if the pod may go on.
+            while request() == asked:
+                time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    train()

@@ -3,12 +3,11 @@
 import contextlib
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from tests.e2e.conftest import IMAGE, Measured
-from tests.support.e2e import trainer
+from tests.support.docs.pages import ROOT
 from tests.support.e2e.cluster import GANG_NODE, Nodes, leader, metric
 from tests.support.e2e.leaders import killing_leader
 from tests.support.e2e.work import Moment, PodWatch, Space, Work, advertise, create_classes, workload
@@ -21,6 +20,7 @@ pytestmark = pytest.mark.e2e
 _LOW, _HIGH = "trainers", "urgent"
 _DEVICE, _DEVICES = "example.com/trained", 8
 _FOLDER = "/var/lib/trainers"
+_PROGRAM = (ROOT / "tests/support/e2e/trainer.py", ROOT / "examples/saving/train_on_notice.py")
 # The file systems of a pod.
 _MOUNTED = {"work": "/work", "program": "/program", "podinfo": "/etc/podinfo"}
 _NOTICE_SECONDS = 20
@@ -77,7 +77,7 @@ class Training(Space):
         nodes.on(GANG_NODE, "mkdir", "--parents", f"{_FOLDER}/{self.name}")
         nodes.on(GANG_NODE, "chmod", "777", f"{_FOLDER}/{self.name}")
         kubectl = partial(self.server.kubectl, "-n", self.name, "create")
-        kubectl("configmap", "program", f"--from-file={Path(trainer.__file__)}")
+        kubectl("configmap", "program", *(f"--from-file={file}" for file in _PROGRAM))
         kubectl("serviceaccount", "reports-checkpoints")
         kubectl("role", "reports-checkpoints", "--verb=patch", "--resource=pods")
         account = f"--serviceaccount={self.name}:reports-checkpoints"
