@@ -25,6 +25,7 @@ class Kind(StrEnum):
     KUEUE_WORKLOAD = "KueueWorkload"
     FOREIGN_GROUP = "ForeignPodGroup"
     OWNER = "Owner"
+    JOB = "Job"
     NAMESPACE = "Namespace"
     CLAIM = "PersistentVolumeClaim"
     VOLUME = "PersistentVolume"

@@ -27,6 +27,7 @@ _STAGES = {"alpha": 0, "beta": 1, None: 2}
 _ORDER = (
     Kind.POD,
     Kind.OWNER,
+    Kind.JOB,
     Kind.KUEUE_WORKLOAD,
     Kind.FOREIGN_GROUP,
     Kind.POD_GROUP,

@@ -1,4 +1,4 @@
-"""The progress of a pod: when it started, what it declares, and which of its versions decide nothing.
+"""The progress of a pod: when it started, what it declares, when it ends, and which versions decide nothing.
 
 Most changes of a pod only report its progress. The snapshot keeps such a version and changes no array.
 """
@@ -7,7 +7,10 @@ import msgspec
 
 from podium.api.claims import ExtendedResourceStatus
 from podium.api.core import EntryStatus
+from podium.api.findings import ObjectRef
 from podium.api.meta import ObjectMeta, instant
+from podium.api.podkinds.kind import PodOwner
+from podium.api.podkinds.workloads import JOB_KEY
 from podium.api.podrequests import resized
 from podium.api.priority import HIGHEST_USER_PRIORITY
 from podium.api.saving import DEFAULT_GRACE, NOT_SAVED, Declaration, declared, longest_wait
@@ -36,17 +39,41 @@ def declaration_of(view: ClusterReader, pod: Schedulable) -> Declaration:
     return declared(pod.metadata.annotations, of_group, pod.spec.terminationGracePeriodSeconds)
 
 
-def gone_by(pod: Schedulable, run_time: int, start: int) -> int:
+def job_of(view: ClusterReader, pod: Schedulable) -> PodOwner | None:
+    """Return the Job that controls a pod, None if there is none."""
+    owner = pod.metadata.controller()
+    if owner is None or (owner.apiVersion, owner.kind) != JOB_KEY:
+        return None
+    job = view.owners.get(ObjectRef(*JOB_KEY, pod.metadata.namespace or "", owner.name))
+    return job if job is not None and job.metadata.uid == owner.uid else None
+
+
+def gone_by_job(view: ClusterReader, pod: Schedulable) -> int:
+    """Return the second since 1970 by which a pod is gone by the deadline of its Job; 0 for none."""
+    job = job_of(view, pod)
+    return _after(pod, job.deadline) if job is not None and job.deadline else 0
+
+
+def gone_by(view: ClusterReader, pod: Schedulable, run_time: int, start: int) -> int:
     """Return the second since 1970 by which a pod is gone by its known end; 0 if none is known.
 
-    `run_time` is what it declares (0: nothing), `start` its start. After its activeDeadlineSeconds a pod has
-    its grace period.
+    `run_time` is what it declares (0: nothing), `start` its start. After its activeDeadlineSeconds, or its
+    Job's, a pod has its grace period.
     """
-    grace, deadline = pod.spec.terminationGracePeriodSeconds, pod.spec.activeDeadlineSeconds
-    lengths = [run_time] if run_time else []
-    if deadline is not None:
-        lengths.append(deadline + (DEFAULT_GRACE if grace is None else grace))
-    return start + min(lengths) + _REPORT_SECONDS if lengths and start != NO_START else 0
+    if start == NO_START:
+        return 0
+    ends = [end] if (end := gone_by_job(view, pod)) else []
+    if run_time:
+        ends.append(start + run_time + _REPORT_SECONDS)
+    if pod.spec.activeDeadlineSeconds is not None:
+        ends.append(_after(pod, start + pod.spec.activeDeadlineSeconds))
+    return min(ends, default=0)
+
+
+def _after(pod: Schedulable, deadline: int) -> int:
+    """Return the second by which a pod is gone that is deleted at a deadline; arrays hold no later one."""
+    grace = pod.spec.terminationGracePeriodSeconds
+    return min(deadline + (DEFAULT_GRACE if grace is None else grace) + _REPORT_SECONDS, NO_START)
 
 
 def patience(view: ClusterReader, class_name: str, priority: int, longest: int) -> int:

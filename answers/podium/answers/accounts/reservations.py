@@ -21,12 +21,14 @@ from podium.api.groups import PodGroup
 from podium.api.meta import instant
 from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.api.storage import SELECTED_NODE
-from podium.api.times import written_at
+from podium.api.times import seconds, written_at
 from podium.audit.gangs import amount_text
 from podium.cluster.reader import ClusterReader, Target, group_of, name_of
 from podium.documents.reading import Known
 from podium.planner.engine import Engine
 from podium.planner.preemption.inflight import LATE_SECONDS, is_leaving, preempts, stored_nomination
+from podium.planner.preemption.knownends import ends_in_words
+from podium.planner.preemption.outcome import TenantNames, full_name
 from podium.planner.preemption.target import PlacementTarget
 from podium.rules.commands import delete_pods
 from podium.text import SHOWN, count, listed, some
@@ -55,6 +57,12 @@ class Surroundings(NamedTuple):
     events: Iterable[Event]
     known: Known
     now: datetime
+
+    def namer(self, kind: str, namespace: str, name: str) -> str:
+        """Return the words for an object in a sentence (an ObjectNamer)."""
+        if self.known(namespace):
+            return full_name(kind, namespace, name)
+        return TenantNames(self.view, "").uid(kind, namespace, name)
 
 
 class _LeavingPod(NamedTuple):
@@ -276,9 +284,9 @@ def _without_victims(
         if engine.longest_wait(placement):
             wait = engine.wait_for_ends(engine.decide(target, around.now), around.now)
     if wait is not None:
-        ending = (engine.snapshot.pod_at(row) for row in wait.awaited)
-        names = some(_shown_name(pod, around) for pod in ending)
-        message = f"{reserved}, and room comes at {written_at(wait.room_at)}, by the end of {names}"
+        units, _ = engine.units(for_group=engine.as_group(placement), now=seconds(around.now))
+        ends = ends_in_words(around.view, units, wait, around.namer)
+        message = f"{reserved}, and room comes at {written_at(wait.room_at)}, by {ends}"
         return Wait(cause=RESERVED_NODE, message=message, fix=_WAIT_FOR_ENDS)
     missing = [node for node in nodes if node not in around.view.nodes]
     gone = f"{_nodes_are(missing)} not in the cluster, and " if missing else ""

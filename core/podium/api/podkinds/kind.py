@@ -98,7 +98,8 @@ class PodOwner(msgspec.Struct, frozen=True, gc=False):
     It lacks a template whose number is not known. `runs` are the Jobs of each template of Jobs. `spec_paths`
     are the places of the pods' specs for templates that do not have them under `spec`. `job_scheduling` are
     the groups that the Job controller of Kubernetes 1.37, or the JobSet controller, would create, by field
-    path. `branches` are the parts of a JobSet or LeaderWorkerSet.
+    path. `branches` are the parts of a JobSet or LeaderWorkerSet. `deadline` is the second since 1970 at
+    which the Job controller deletes the pods of a Job; 0 for none.
     """
 
     ref: ObjectRef
@@ -113,6 +114,7 @@ class PodOwner(msgspec.Struct, frozen=True, gc=False):
     branches: tuple[Branch, ...] = ()
     suspended: bool = False
     finished: bool = False
+    deadline: int = 0
 
     def spec_path(self, template: str) -> str:
         """Return the field path of the spec of the pods of a template."""

@@ -4,13 +4,14 @@ Sources: the Job, StatefulSet, DaemonSet and ReplicaSet controllers of Kubernete
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from podium.api.core import PodTemplate
 from podium.api.findings import ObjectError, ObjectRef
-from podium.api.meta import Condition, Int32, ObjectMeta, OwnerReference
+from podium.api.meta import Condition, Int32, Int64, ObjectMeta, OwnerReference, instant
 from podium.api.podkinds.created import (
     GENERATED_BASE,
     Batch,
@@ -58,6 +59,7 @@ class TemplateSpec(msgspec.Struct, gc=False):
     parallelism: Int32 | None = None
     completions: Int32 | None = None
     suspend: bool | None = None
+    activeDeadlineSeconds: Int64 | None = None
     scheduling: JobScheduling | None = None
 
     def at_once(self, succeeded: int = 0) -> int:
@@ -83,6 +85,7 @@ class JobStatus(msgspec.Struct, gc=False):
     """status of a Job; the status of the other kinds with one template is not read."""
 
     succeeded: Int32 | None = None
+    startTime: str | None = None
     conditions: list[Condition] | None = None
 
 
@@ -182,7 +185,21 @@ class Job(ReplicatedPods, gc=False):
             gang_size=0 if self.spec is None or spec.suspend else number,
             pods={_TEMPLATE: number},
             runs={_TEMPLATE: spec.run(succeeded=succeeded)},
+            deadline=self._deadline(spec),
         )
+
+    def _deadline(self, spec: TemplateSpec) -> int:
+        """Return its deadline as the second since 1970, 0 for none.
+
+        As in `pastActiveDeadline` of the Job controller a suspended Job has none. The controller sets a new
+        startTime when the Job is resumed.
+        """
+        start = self.status.startTime if self.status is not None else None
+        if not start or spec.activeDeadlineSeconds is None or spec.suspend:
+            return 0
+        with suppress(msgspec.ValidationError):
+            return int(instant(start).timestamp()) + spec.activeDeadlineSeconds
+        return 0
 
     def created(self, owner: PodOwner, document: Mapping[str, Any]) -> CreatedPods:
         """Return its pods."""

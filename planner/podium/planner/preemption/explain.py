@@ -29,6 +29,7 @@ from podium.planner.preemption.decision import Decision, Elsewhere
 from podium.planner.preemption.domain import UnitResult
 from podium.planner.preemption.domainsearch import RandomChoice
 from podium.planner.preemption.harm import plan_harm
+from podium.planner.preemption.knownends import ends_in_words
 from podium.planner.preemption.outcome import (
     NodeReason,
     ObjectNamer,
@@ -242,11 +243,12 @@ class Explainer:
         if decision.obstacles is not None:
             return decision.obstacles.message(self._example(decision.obstacles.elsewhere))
         where = self._where(target)
-        names = [self._pod_name(row) for row in decision.awaited]
         if decision.room_at:
             minutes = count(-(-(decision.room_at - self._now) // 60), "minute")
-            return f"{where} in {minutes}, by the end of {some(names)}; no unit is evicted"
+            ends = ends_in_words(self._engine.view, self._units, decision, self._namer)
+            return f"{where} in {minutes}, by {ends}; no unit is evicted"
         if decision.awaited:
+            names = [self._pod_name(row) for row in decision.awaited]
             gone = f"{count(len(names), 'pod')} that {'is' if len(names) == 1 else 'are'} leaving already"
             return f"{where} once {gone} {'has' if len(names) == 1 else 'have'} gone: {some(names)}"
         if decision.chosen is None:

@@ -1,9 +1,9 @@
 """Known ends: whether a preemptor gets room without an eviction, from pods that end by themselves in time.
 
-A pod has a known end by its activeDeadlineSeconds, or by the run time that it or its group declares. A group
-or a PriorityClass says how long a preemptor waits for such ends at most, from when room was first missing on.
-The preemption delay counts too, because nothing is evicted before its end anyway. Without these annotations
-no preemptor waits, and none of a system class does.
+A pod has a known end by its activeDeadlineSeconds, or its Job's, or by the run time that it or its group
+declares. A group or a PriorityClass says how long a preemptor waits for such ends at most, from when room was
+first missing on. The preemption delay counts too, because nothing is evicted before its end anyway. Without
+these annotations no preemptor waits, and none of a system class does.
 
 A wait needs a place for the preemptor once pods have ended within the longest wait, beside the room that
 others of no lower priority have reserved. So two preemptors never wait for the same end. The end of a pod
@@ -24,11 +24,13 @@ from podium.api.saving import LONGEST_WAIT_FOR_ROOM, PREEMPTION_DELAY
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Child, ClusterReader
 from podium.planner.preemption.decision import Decision
-from podium.planner.preemption.outcome import Outcome
+from podium.planner.preemption.outcome import ObjectNamer, Outcome
 from podium.planner.preemption.target import PlacementTarget
 from podium.planner.preemption.targetplacement import TargetPlacer
 from podium.planner.preemption.unitarrays import UnitArrays
+from podium.planner.progress import gone_by_job, job_of
 from podium.planner.snapshot import Snapshot
+from podium.text import some
 
 _LONGEST: Final = 24 * 3600.0
 
@@ -109,6 +111,21 @@ def by_ends(
         else:
             best, last = earlier, middle
     return best
+
+
+def ends_in_words(view: ClusterReader, units: UnitArrays, decision: Decision, namer: ObjectNamer) -> str:
+    """Return the ends that a decision waits for: those of pods, and the deadlines of Jobs, each Job once."""
+    pods, jobs = set[str](), set[str]()
+    for row in decision.awaited:
+        pod, gone_by = units.snapshot.pod_at(row), units.gone_by.item(row)
+        job = job_of(view, pod) if gone_by and gone_by == gone_by_job(view, pod) else None
+        metadata = (pod if job is None else job).metadata
+        kind, names = ("Pod", pods) if job is None else ("Job", jobs)
+        names.add(namer(kind, metadata.namespace or "", metadata.name or ""))
+    parts = [f"the end of {some(pods)}"] if pods else []
+    if jobs:
+        parts.append(f"the {'deadline' if len(jobs) == 1 else 'deadlines'} of Job {some(jobs)}")
+    return " and ".join(parts)
 
 
 def _length(obj: Child | PriorityClass | None, annotation: str) -> timedelta:

@@ -17,6 +17,8 @@ import msgspec
 from podium.api.core import Pod, PodDisruptionBudget
 from podium.api.findings import Finding, ObjectRef
 from podium.api.membership import GroupKey
+from podium.api.podkinds.kind import PodOwner
+from podium.api.podkinds.workloads import JOB_KEY
 from podium.cluster.reader import Child, ClusterReader
 from podium.planner.semantics import Semantics
 
@@ -211,7 +213,7 @@ ObjectNamer = Callable[[str, str, str], str]
 NO_UID = "(no UID)"
 _HIDDEN = "The object has an invalid or unsupported value."
 
-_Named = Pod | Child | PodDisruptionBudget
+_Named = Pod | Child | PodDisruptionBudget | PodOwner
 
 
 def full_name(kind: str, namespace: str, name: str) -> str:  # noqa: ARG001 - a ObjectNamer takes it
@@ -278,5 +280,7 @@ class TenantNames:
                 return view.composites.get(native) or view.composites.get(ours)
             case "PodDisruptionBudget":
                 return view.budgets.get(key)
+            case "Job":
+                return view.owners.get(ObjectRef(*JOB_KEY, *key))
             case _:
                 return None

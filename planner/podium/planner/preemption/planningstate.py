@@ -12,6 +12,7 @@ from itertools import islice
 import numpy as np
 
 from podium.api.core import Namespace, PodDisruptionBudget, PriorityClass
+from podium.api.findings import ObjectRef
 from podium.api.groups import CompositeGroup, PodGroup
 from podium.api.membership import GroupKey, key_of, membership, parent_key
 from podium.api.minors import group_minor
@@ -35,7 +36,7 @@ from podium.planner.preemption.dryrun import DryRun
 from podium.planner.preemption.harm import Harm, harm
 from podium.planner.preemption.inflight import Intents, is_leaving, stored_nomination
 from podium.planner.preemption.nodes import NodeTable
-from podium.planner.preemption.protection import daemon_set
+from podium.planner.preemption.protection import DAEMON_SET, deciding_owner
 from podium.planner.preemption.search import EFFORT
 from podium.planner.preemption.target import PlacementTarget, PreemptorPods
 from podium.planner.preemption.treetarget import TreePlanner
@@ -204,8 +205,8 @@ class PlanningState:
         self._groups = GroupIndex[GroupKey]()
         # The groups of each set that spreads over domains, by namespace and name of the set.
         self._spread_sets: dict[tuple[str, str], set[GroupKey]] = {}
-        # By the UID of the DaemonSet that pods name as their controller.
-        self._daemons = GroupIndex[str]()
+        # By the UID of the DaemonSet or Job that pods name as their controller.
+        self._owned = GroupIndex[str]()
         self._grouped = rules.pod_victims.member_priority
         self._native = view.native_served
         self._units: dict[UnitRule, tuple[Units, NodeTable]] = {}
@@ -232,7 +233,7 @@ class PlanningState:
             self._apply_pod(changed, before, after)
             return
         if isinstance(changed, PodOwner):
-            self._apply_owner(_uid(before), _uid(after))
+            self._apply_owner(changed.ref, _owner(before), _owner(after))
             return
         effect = self.snapshot.apply(before, after)
         if effect is Effect.ANY:
@@ -420,12 +421,12 @@ class PlanningState:
             self._intents.follow(_pod(before), _pod(after))
         row = snapshot.pod_row.get(name_of(pod))
         if row is not None:
-            self._daemons.set_group(row, daemon_set(pod))
+            self._owned.set_group(row, deciding_owner(pod))
             self._regroup(row, membership(pod, native_served=self._native))
             self._nominated.update(row)
         elif had is not None:
             self._nominated.update(had)
-            self._daemons.set_group(had, None)
+            self._owned.set_group(had, None)
             self._regroup(had, None)
         # Decisions on other pods do not depend on a pod that only waits.
         if concerned or self._concerns(row):
@@ -464,12 +465,17 @@ class PlanningState:
             name, key = joined
             self._spread_sets.setdefault(name, set()).add(key)
 
-    def _apply_owner(self, before: str, after: str) -> None:
-        """Apply a change of an owner of pods, by UID (empty for none): only its existence matters."""
-        if before != after:
+    def _apply_owner(self, ref: ObjectRef, before: tuple[str, int], after: tuple[str, int]) -> None:
+        """Apply a change of an owner of pods, by its UID and deadline: only these matter.
+
+        No cached decision depends on a Job, because waits for ends are not cached.
+        """
+        if before == after:
+            return
+        if ref.kind == DAEMON_SET[1]:
             self._cache.clear()
-            for uid in (before, after):
-                self._touch(self._daemons.rows.get(uid, ()))
+        for uid, _ in (before, after):
+            self._touch(self._owned.rows.get(uid, ()))
 
     def _concerns(self, row: int | None) -> bool:
         """Return whether a pod counts in decisions on others: on a node, as a member, or by a nomination."""
@@ -523,8 +529,8 @@ def _spread_set(obj: object) -> tuple[tuple[str, str], GroupKey] | None:
     return ((obj.ref.namespace, name), key_of(obj)) if isinstance(obj, PodGroup) and name else None
 
 
-def _uid(owner: object) -> str:
-    return (owner.metadata.uid or "") if isinstance(owner, PodOwner) else ""
+def _owner(obj: object) -> tuple[str, int]:
+    return (obj.metadata.uid or "", obj.deadline) if isinstance(obj, PodOwner) else ("", 0)
 
 
 def _budget(obj: object) -> PodDisruptionBudget | None:

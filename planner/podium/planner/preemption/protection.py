@@ -30,6 +30,7 @@ from podium.api.core import MIRROR, POD_SCHEDULED, PriorityClass
 from podium.api.findings import Finding, ObjectRef
 from podium.api.groups import COMPOSITE_INITIALLY_SCHEDULED, GROUP_SCHEDULED, INITIALLY_SCHEDULED, PodGroup
 from podium.api.meta import Condition, OwnerReference, instant
+from podium.api.podkinds.workloads import JOB_KEY
 from podium.api.priority import SYSTEM_CLASSES, UNKNOWN_TOLERATION, PreemptionToleration, resolve, toleration
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
@@ -46,9 +47,9 @@ from podium.text import listed
 DAEMON_SET = ("apps/v1", "DaemonSet")
 
 
-def daemon_set(pod: Schedulable) -> str | None:
-    """Return the UID of the DaemonSet that a pod names as its controller, None if it names none."""
-    owner = _controller(pod, DAEMON_SET)
+def deciding_owner(pod: Schedulable) -> str | None:
+    """Return the UID of the DaemonSet or Job that a pod names as its controller, None if it names neither."""
+    owner = _controller(pod, DAEMON_SET) or _controller(pod, JOB_KEY)
     return None if owner is None else owner.uid
 
 

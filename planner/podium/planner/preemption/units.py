@@ -348,7 +348,7 @@ class Units(UnitArrays):
         # The time of a checkpoint says more than the time between them.
         self.interval[row] = 0 if work.saved > self.start.item(row) else work.interval
         self.restart[row] = work.restart or self.start_seconds
-        self.gone_by[row] = gone_by(pod, work.run_time, snapshot.start.item(row))
+        self.gone_by[row] = gone_by(self._view, pod, work.run_time, snapshot.start.item(row))
         held = [holding for holder in snapshot.holders for holding in holder.held(row)]
         self.held[row] = sum(holding.amount for holding in held if not holding.shared)
         self.shares_claims[row] = any(holding.shared for holding in held)

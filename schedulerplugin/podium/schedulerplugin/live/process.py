@@ -14,7 +14,8 @@ from functools import partial
 
 from structlog.typing import FilteringBoundLogger
 
-from podium.api.reads import Kind
+from podium.api.podkinds.workloads import JOB_KEY
+from podium.api.reads import Kind, Reads
 from podium.api.records import PreemptionRecord, RecordedPlan
 from podium.api.schedulable import SCHEDULING_READS
 from podium.history.records import counted, recent, unfinished
@@ -62,13 +63,17 @@ KINDS = (
     Kind.NAMESPACE,
     *(followed.kind for followed in _OF_PLUGINS),
     Kind.OWNER,
+    Kind.JOB,
 )
-# The kinds that only trees of groups and some plugins need. Without the right to read them, other pods are
-# placed.
+# The kinds that only trees of groups, waits for deadlines and some plugins need. Without the right to read
+# them, other pods are placed.
 OPTIONAL_KINDS = (
     Kind.COMPOSITE_GROUP,
+    Kind.JOB,
     *(followed.kind for followed in _OF_PLUGINS if followed.optional),
 )
+# Jobs have a kind of their own here, because Jobs that cannot be read say nothing about DaemonSets.
+SCHEDULER_READS: Reads = {**SCHEDULING_READS, JOB_KEY: SCHEDULING_READS[JOB_KEY]._replace(kind=Kind.JOB)}
 # The kinds that a scheduler writes, and budgets, which show the pods that it has evicted. Of the other kinds
 # a new leader knows as much as a leader that goes on.
 _WRITTEN = (
@@ -141,7 +146,7 @@ class _SchedulerProcess:
         self._cluster = InformerCache(
             connection,
             KINDS,
-            reads=SCHEDULING_READS,
+            reads=SCHEDULER_READS,
             transform=transform,
             only=wanted,
             optional=OPTIONAL_KINDS,

@@ -86,6 +86,22 @@ RING = [
 ]
 
 
+WAITING = [
+    *(waiting(scheduler="podium-scheduler", priorityClassName="patient"), node(), REPEATED),
+    priority_class("patient", 9, metadata={"annotations": {LONGEST_WAIT_FOR_ROOM: "10m"}}),
+]
+
+
+def of_job(namespace: str = "a") -> list[dict[str, Any]]:
+    """Make a Job that started at nine with a deadline of 35 minutes, and its pod."""
+    started = {"startTime": "2026-11-21T09:00:00Z"}
+    job = named("batch/v1", "Job", "eval", namespace=namespace, status=started)
+    job["spec"] = {"activeDeadlineSeconds": 35 * 60}
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "eval", "uid": uid_of("eval")}
+    metadata = {"ownerReferences": [{**owner, "controller": True}]}
+    return [job, pod("low", node="n1", cpu="4", status=started, namespace=namespace, metadata=metadata)]
+
+
 class Case(NamedTuple):
     """A cluster, whose pod a/x or group a/ring waits, and its first reason."""
 
@@ -252,8 +268,7 @@ CASES = {
     ),
     "a nomination that waits for the end of a pod": Case(
         [
-            *(waiting(scheduler="podium-scheduler", priorityClassName="patient"), node(), REPEATED),
-            priority_class("patient", 9, metadata={"annotations": {LONGEST_WAIT_FOR_ROOM: "10m"}}),
+            *WAITING,
             pod(
                 "low",
                 node="n1",
@@ -264,6 +279,12 @@ CASES = {
         ],
         "NodeReserved",
         "node n1 is reserved for it, and room comes at 2026-11-21T09:35:10Z, by the end of a/low",
+        "wait: if a pod outlives its end, the scheduler looks for room again",
+    ),
+    "a nomination that waits for the deadline of a Job": Case(
+        [*WAITING, *of_job()],
+        "NodeReserved",
+        "node n1 is reserved for it, and room comes at 2026-11-21T09:35:40Z, by the deadline of Job a/eval",
         "wait: if a pod outlives its end, the scheduler looks for room again",
     ),
     "a nomination in an input without nodes": Case([waiting()], "NodeReserved", BEGUN, WAIT),
@@ -357,6 +378,8 @@ def test_a_tenant_reads_uids_of_others(podium: Podium) -> None:
     assert run.json["waiting"][0]["message"] == f"{BEGUN}, but pod uid-of-secret is overdue since {DUE}"
     assert run.json["waiting"][0]["fix"] == f"{CHECK.rstrip(': ')}, an administrator can delete them by force"
     assert "secret" not in run.stdout.replace("uid-of-secret", "")
+    run = podium("pod", "a/x", "-f", file([*WAITING, *of_job("b")]), "--tenant", "a", "-o", "json")
+    assert run.json["waiting"][0]["message"].endswith("by the deadline of Job uid-of-eval")
     objects = [waiting(at="", cpu="2"), waiting("secret", namespace="b"), node()]
     run = podium("pod", "a/x", "-f", file(objects), "--tenant", "a", "-o", "json")
     assert run.json["waiting"][0]["message"] == "4 cpu are kept for pod uid-of-secret on node n1"

@@ -20,6 +20,7 @@ from tests.support.preemption.scene import (
     scheduled,
 )
 from tests.unit.planner.preemption.test_budgets import budget
+from tests.unit.planner.preemption.test_known_ends import job, of_job
 from tests.unit.planner.preemption.test_pinned import daemon_set, of_daemon_set
 
 from podium.api.core import Namespace
@@ -74,7 +75,7 @@ pods = st.fixed_dictionaries(
         "schedulingGates": st.sampled_from([None, None, None, [{"name": "hold"}]]),
         "affinity": st.sampled_from([None, None, apart({}), apart({"matchLabels": {"team": "x"}})]),
         "schedulerName": st.sampled_from([None, None, None, "other"]),
-        "owner": st.sampled_from([None, None, "d"]),
+        "owner": st.sampled_from([None, None, "DaemonSet", "Job"]),
         "activeDeadlineSeconds": st.sampled_from([None, None, 120, 900]),
         "volumes": st.sampled_from(
             [None, None, None, [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]]
@@ -152,8 +153,10 @@ class Following(RuleBasedStateMachine):
         made = pod(
             name, **{key: fields[key] for key in fields if key != "owner"} | {"uid": self.uid(name, **fields)}
         )
-        if owner is not None and made.spec.nodeName is not None:
-            made = of_daemon_set(made, owner)
+        if owner == "DaemonSet" and made.spec.nodeName is not None:
+            made = of_daemon_set(made, "d")
+        elif owner == "Job":
+            made = of_job(made)
         self.state.apply(made)
 
     @rule(uid=st.sampled_from(["d", "d", "e", None]))
@@ -163,6 +166,14 @@ class Following(RuleBasedStateMachine):
             self.state.remove(daemon_set("d"))
         else:
             self.state.apply(daemon_set(uid))
+
+    @rule(uid=st.sampled_from(["j", "j", "k", None]), seconds=st.sampled_from([None, 300, 1200]))
+    def put_job(self, uid: str | None, seconds: int | None) -> None:
+        """Apply the Job that pods name with a deadline, another of its name, or its deletion."""
+        if uid is None:
+            self.state.remove(job())
+        else:
+            self.state.apply(job(uid=uid, activeDeadlineSeconds=seconds))
 
     @rule(name=st.sampled_from(["lone", "high-0", "high-1"]), where=st.sampled_from([*[None] * 3, *NODES]),
           status=st.sampled_from([{}, {"nominatedNodeName": "n2"}]))  # fmt: skip

@@ -2,10 +2,11 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.preemption.clusters import NOW, state_of
+from tests.support.preemption.clusters import NOW, NS, state_of, time_of
 from tests.support.preemption.scene import (
     SECONDS,
     engine_of,
@@ -21,6 +22,9 @@ from tests.support.preemption.scene import (
     victims,
 )
 
+from podium.api.meta import OwnerReference
+from podium.api.podkinds.kind import PodOwner
+from podium.api.podkinds.workloads import JOB_KEY, Job
 from podium.api.priority import HIGHEST_USER_PRIORITY
 from podium.api.saving import LONGEST_WAIT_FOR_ROOM, PREEMPTION_DELAY, RUN_TIME
 from podium.cluster.state import ClusterState
@@ -94,6 +98,121 @@ def test_a_preemptor_waits_for_an_end_in_time(low: Any, preemptor: Any, seconds:
     assert plan.message == (
         f"fits on node n1 in {minutes} {unit}, by the end of team-a/low; no unit is evicted"
     )
+
+
+def job(
+    name: str = "eval", uid: str = "j", *, ago: int | None = 600, suspend: bool = False, **spec: Any
+) -> PodOwner:
+    """Make a Job that started so many seconds `ago`, and is stored with a UID."""
+    start = None if ago is None else time_of(SECONDS - ago)
+    document = {
+        **dict(zip(("apiVersion", "kind"), JOB_KEY, strict=True)),
+        "metadata": {"name": name, "namespace": NS, "uid": uid},
+        "spec": {"suspend": suspend, **spec},
+        "status": {"startTime": start},
+    }
+    return msgspec.convert(document, Job).neutral()
+
+
+def of_job(made: Any, name: str = "eval", uid: str = "j", **owner: Any) -> Any:
+    """Return a pod that names a Job as its controller."""
+    reference = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid, "controller": True}
+    made.metadata.ownerReferences = [OwnerReference(**reference | owner)]
+    return made
+
+
+BY_JOB = "the deadline of Job team-a/eval"
+BY_POD = "the end of team-a/low"
+# The Job, its running pod, and by what and in how many seconds the pod is gone (None: the preemptor evicts).
+JOBS: dict[str, tuple[PodOwner, Any, tuple[str, int] | None]] = {
+    "from the start of the Job": (
+        job(ago=800, activeDeadlineSeconds=900),
+        of_job(running("low", ago=10)),
+        (BY_JOB, 130 + LATE),
+    ),
+    "a grace period of its own": (
+        job(activeDeadlineSeconds=900),
+        of_job(running("low", terminationGracePeriodSeconds=100)),
+        (BY_JOB, 400 + LATE),
+    ),
+    "an earlier run time": (
+        job(activeDeadlineSeconds=900),
+        of_job(running("low", run="11m")),
+        (BY_POD, 60 + LATE),
+    ),
+    "an earlier deadline than the run time": (
+        job(activeDeadlineSeconds=900),
+        of_job(running("low", run="19m")),
+        (BY_JOB, 330 + LATE),
+    ),
+    "an earlier deadline of the pod": (
+        job(activeDeadlineSeconds=900),
+        of_job(running("low", activeDeadlineSeconds=800)),
+        (BY_POD, 230 + LATE),
+    ),
+    "no deadline": (job(), of_job(running("low")), None),
+    "a suspended Job": (job(suspend=True, activeDeadlineSeconds=900), of_job(running("low")), None),
+    "a Job that has not started": (job(ago=None, activeDeadlineSeconds=900), of_job(running("low")), None),
+    "a deadline that has passed": (job(activeDeadlineSeconds=0), of_job(running("low")), None),
+    "a later deadline than the longest wait": (
+        job(activeDeadlineSeconds=1161),
+        of_job(running("low")),
+        None,
+    ),
+    "a deadline later than any": (job(activeDeadlineSeconds=2**63 - 1), of_job(running("low")), None),
+    "a Job of another UID": (job(uid="other", activeDeadlineSeconds=900), of_job(running("low")), None),
+    "an owner that does not control the pod": (
+        job(activeDeadlineSeconds=900),
+        of_job(running("low"), controller=None),
+        None,
+    ),
+    "an owner of another kind": (
+        job(activeDeadlineSeconds=900),
+        of_job(running("low"), apiVersion="example.com/v1"),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize(("owner", "low", "expected"), JOBS.values(), ids=JOBS)
+def test_the_deadline_of_a_job_ends_its_pods(
+    owner: PodOwner, low: Any, expected: tuple[str, int] | None
+) -> None:
+    """The rule is `pastActiveDeadline` of upstream's Job controller."""
+    plan = planned(node(), PATIENT, owner, low, high())
+    if expected is None:
+        assert victims(plan) == ["low"]
+        return
+    cause, seconds = expected
+    minutes = -(-seconds // 60)
+    unit = "minute" if minutes == 1 else "minutes"
+    assert plan.message == f"fits on node n1 in {minutes} {unit}, by {cause}; no unit is evicted"
+
+
+def test_a_job_is_named_once() -> None:
+    """A plan that waits for two pods of one Job and for another pod names both causes."""
+    low = [of_job(running(f"low-{at}", f"n{at}")) for at in range(2)]
+    objects = [job(activeDeadlineSeconds=900), *low, running("lone", "n2", run="15m")]
+    team = group("high", 9, 3, annotations={LONGEST_WAIT_FOR_ROOM: "10m"})
+    members = gang("high", [None] * 3, 4, priority=9)
+    plan = planned(*(node(f"n{at}") for at in range(3)), objects, team, members, by=of("high"))
+    assert f"by the end of team-a/lone and {BY_JOB}; no unit is evicted" in plan.message
+
+
+@pytest.mark.parametrize("ends", [900, 700])
+def test_a_changed_deadline_counts_at_once(ends: int) -> None:
+    """The engine follows a Job that appears, changes and is deleted."""
+    state = state_of([node(), PATIENT, of_job(running("low")), high()])
+    engine = Engine(state)
+    state.observe(engine.apply)
+    outcomes = []
+    for owner in (job(activeDeadlineSeconds=5000), job(activeDeadlineSeconds=ends)):
+        state.apply(owner)
+        outcomes.append(engine.plan((NS, "high"), NOW).outcome)
+    state.remove(job())
+    outcomes.append(engine.plan((NS, "high"), NOW).outcome)
+    evicts = Outcome.FITS_AFTER_PREEMPTION
+    assert outcomes == [evicts, Outcome.FITS_AFTER_WAIT, evicts]
 
 
 def test_the_releases_do_not_wait() -> None:

@@ -183,3 +183,9 @@ def test_the_transform_keeps_what_identifies_pinned_pods() -> None:
     owner = transform(msgspec.structs.replace(daemon_set("d"), templates={"spec.template": None}))
     assert isinstance(owner, PodOwner)
     assert (owner.ref, owner.metadata.uid, owner.templates) == (daemon_set("d").ref, "d", {})
+
+
+def test_the_transform_keeps_the_deadline_of_a_job() -> None:
+    owner = transform(msgspec.structs.replace(daemon_set("d"), deadline=5))
+    assert isinstance(owner, PodOwner)
+    assert owner.deadline == 5
