@@ -284,7 +284,8 @@ def _without_victims(
         if engine.longest_wait(placement):
             wait = engine.wait_for_ends(engine.decide(target, around.now), around.now)
     if wait is not None:
-        units, _ = engine.units(for_group=engine.as_group(placement), now=seconds(around.now))
+        assert wait.target is not None, "a wait has a preemptor"
+        units, _ = engine.units(for_group=engine.as_group(wait.target), now=seconds(around.now))
         ends = ends_in_words(around.view, units, wait, around.namer)
         message = f"{reserved}, and room comes at {written_at(wait.room_at)}, by {ends}"
         return Wait(cause=RESERVED_NODE, message=message, fix=_WAIT_FOR_ENDS)

@@ -233,7 +233,7 @@ class PlanningState:
             self._apply_pod(changed, before, after)
             return
         if isinstance(changed, PodOwner):
-            self._apply_owner(changed.ref, _owner(before), _owner(after))
+            self._apply_owner(changed.ref, _uid_and_deadline(before), _uid_and_deadline(after))
             return
         effect = self.snapshot.apply(before, after)
         if effect is Effect.ANY:
@@ -529,7 +529,7 @@ def _spread_set(obj: object) -> tuple[tuple[str, str], GroupKey] | None:
     return ((obj.ref.namespace, name), key_of(obj)) if isinstance(obj, PodGroup) and name else None
 
 
-def _owner(obj: object) -> tuple[str, int]:
+def _uid_and_deadline(obj: object) -> tuple[str, int]:
     return (obj.metadata.uid or "", obj.deadline) if isinstance(obj, PodOwner) else ("", 0)
 
 

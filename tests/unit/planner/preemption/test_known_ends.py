@@ -116,8 +116,9 @@ def job(
 
 def of_job(made: Any, name: str = "eval", uid: str = "j", **owner: Any) -> Any:
     """Return a pod that names a Job as its controller."""
-    reference = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid, "controller": True}
-    made.metadata.ownerReferences = [OwnerReference(**reference | owner)]
+    version, kind = JOB_KEY
+    reference: dict[str, Any] = {"apiVersion": version, "kind": kind, "controller": True, **owner}
+    made.metadata.ownerReferences = [OwnerReference(**reference, name=name, uid=uid)]
     return made
 
 
