@@ -25,13 +25,20 @@ from tests.support.filters import builders
 from tests.support.oracle.least import COUNTS_FIRST, ORDER, Criterion, least
 from tests.support.oracle.problem import problem_of
 
+from podium.api.core import POD_SCHEDULED, UNSCHEDULABLE, PriorityClass
 from podium.api.findings import ObjectRef
 from podium.api.groups import DisruptionMode, PodGroup
 from podium.api.membership import GroupKey
-from podium.api.meta import ObjectMeta
-from podium.api.saving import CHECKPOINT_INTERVAL, DEFAULT_GRACE, SAVES_ON_TERMINATION
+from podium.api.meta import Condition, ObjectMeta
+from podium.api.saving import (
+    CHECKPOINT_INTERVAL,
+    DEFAULT_GRACE,
+    LONGEST_WAIT_FOR_ROOM,
+    RUN_TIME,
+    SAVES_ON_TERMINATION,
+)
 from podium.api.schedulable import Schedulable, SchedulableStatus
-from podium.cluster.reader import Name
+from podium.cluster.reader import Name, name_of
 from podium.cluster.state import ClusterState
 from podium.planner.engine import Engine
 from podium.planner.preemption.outcome import Outcome
@@ -42,6 +49,10 @@ NS, GPU, HOUR = builders.NS, "nvidia.com/gpu", 3600
 DAYS, NODES, SEEDS = 42, 96, (1, 2)
 # The start of a job in an event that is no end of one.
 TIMER = -1
+# The class of jobs that wait for known ends.
+_PATIENT = "patient"
+# How long a preemptor of the policy that waits for known ends does so at most.
+WAIT = "10m"
 # The shares of the jobs that save their work.
 SHARES = (0.0, 0.25, 0.5, 1.0)
 BEGIN = datetime(2026, 11, 1, tzinfo=UTC)
@@ -63,7 +74,8 @@ that finds no room preempts if it may, else it waits, the highest priority first
 finds room passes it. An evicted job waits again. It loses the work since its start, or the seconds in which
 it saves it. `whatif`'s engine makes every decision. The integer program takes the engine's placement where no
 pod has to go, and else the least harm: with the least work lost by priority, or with the fewest pods and
-units by priority.
+units by priority. In the policy that waits for known ends all jobs declare their run times, and no job evicts
+while such ends make room within {WAIT} after it was queued.
 
 Scheduling goodput is Google's: the time in which jobs have all their accelerators, of the time of all
 accelerators. Lost is the part of it that evictions destroyed, so 100 % less lost is the runtime goodput.
@@ -79,10 +91,11 @@ class Move(NamedTuple):
 
 
 class Policy(NamedTuple):
-    """A preemption policy; `move` returns None if the job must wait."""
+    """A preemption policy; `move` returns None if the job must wait. If it `waits`, see Patient."""
 
     settings: Settings
     move: Callable[[Engine, Name | GroupKey, datetime], Move | None]
+    waits: bool = False
 
 
 class JobResult(NamedTuple):
@@ -149,7 +162,8 @@ def _weeks(policy: str, share: float) -> Result:
 
 def simulated(jobs: Iterable[Job], nodes: int, until: int, policy: str) -> Result:
     """Simulate to the end."""
-    return Simulation(nodes, POLICIES[policy]).run(jobs, until)
+    kind = Patient if POLICIES[policy].waits else Simulation
+    return kind(nodes, POLICIES[policy]).run(jobs, until)
 
 
 def row(policy: str, share: float, of: Result) -> Row:
@@ -202,6 +216,7 @@ POLICIES = {
         str(semantics): Policy(Settings(semantics=semantics), _by_rules)
         for semantics in (Semantics.KEP, Semantics.V1_38, Semantics.V1_37, Semantics.V1_36)
     },
+    f"kep, waits {WAIT} for known ends": Policy(Settings(), _by_rules, waits=True),
     "integer program": Policy(Settings(), partial(_by_program, ORDER)),
     "integer program, counts before work": Policy(Settings(), partial(_by_program, COUNTS_FIRST)),
 }
@@ -376,6 +391,55 @@ class Simulation:
         pod = self._engine.snapshot.pods[row]
         assert pod is not None
         return self._jobs[NS, pod.metadata.name or ""]
+
+
+class Patient(Simulation):
+    """A simulation whose jobs declare their run times, and wait for such ends before they evict."""
+
+    def __init__(self, nodes: int, policy: Policy) -> None:
+        super().__init__(nodes, policy)
+        annotations = {LONGEST_WAIT_FOR_ROOM: WAIT}
+        self._state.apply(PriorityClass(metadata=ObjectMeta(name=_PATIENT, annotations=annotations), value=0))
+
+    def _kind(self, job: Job) -> tuple[object, ...]:
+        # Each job that waits reserves other room.
+        return (job,)
+
+    def _wait(self, now: int, job: Job) -> None:
+        super()._wait(now, job)
+        group = self._state.groups.get(GroupKey(True, NS, job.name))
+        if group is not None:
+            self._state.apply(msgspec.structs.replace(group, priority_class_name=_PATIENT))
+        condition = Condition(POD_SCHEDULED, "False", UNSCHEDULABLE, lastTransitionTime=_text(now))
+        for pod in self._pods(job):
+            declared = {**(pod.metadata.annotations or {}), RUN_TIME: f"{self._left[job]}s"}
+            metadata = msgspec.structs.replace(pod.metadata, annotations=declared)
+            spec = msgspec.structs.replace(pod.spec, priorityClassName=_PATIENT)
+            status = SchedulableStatus(phase="Pending", conditions=[condition])
+            self._state.apply(msgspec.structs.replace(pod, metadata=metadata, spec=spec, status=status))
+
+    def _decide(self, now: int, job: Job) -> Move | None:
+        move, at = super()._decide(now, job), time_of(now)
+        wait = None
+        if move is not None and move.victims:
+            wait = self._engine.wait_for_ends(self._engine.decide(target_of(job), at), at)
+        if move is not None and wait is None:
+            return move
+        names = self._engine.snapshot.names
+        nodes = {} if wait is None else {row: names[node] for row, node in wait.placed.items()}
+        for pod in self._pods(job):
+            row = self._engine.snapshot.pod_row[name_of(pod)]
+            assert pod.status is not None, "a pod that waits has a status"
+            if (pod.status.nominatedNodeName or "") != nodes.get(row, ""):
+                status = msgspec.structs.replace(pod.status, nominatedNodeName=nodes.get(row))
+                self._state.apply(msgspec.structs.replace(pod, status=status))
+        if wait is not None:
+            heapq.heappush(self._ends, (wait.room_at, job, TIMER))
+        return None
+
+    def _pods(self, job: Job) -> list[Schedulable]:
+        pods = (self._state.pods[NS, f"{job.name}-{member}"] for member in range(job.pods))
+        return [pod for pod in pods if isinstance(pod, Schedulable)]
 
 
 def _rank(job: Job) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from podium.errors import PodiumError
 
 NODES = 4
+(PATIENT,) = (name for name, policy in POLICIES.items() if policy.waits)
 
 
 GANG = Job("gang", 0, 10 * HOUR, gpus=8, pods=NODES, priority=0)
@@ -37,6 +38,23 @@ def test_a_gang_that_is_preempted_loses_its_work_and_runs_again(policy: str) -> 
     assert result.ran == (4 * 8 * 6 + 8 * 1 + 4 * 8 * 10) * HOUR
     # It starts again when the urgent job has ended.
     assert result.wait == {10: 0, 0: 1 * HOUR}
+
+
+@pytest.mark.parametrize(("minutes", "evicted"), [(9, 0), (10, 4)])
+def test_a_job_waits_for_an_end_in_ten_minutes(minutes: int, evicted: int) -> None:
+    """It evicts the gang that ends later: the end shows ten seconds late."""
+    job = URGENT._replace(submit=10 * HOUR - 60 * minutes)
+    result = simulated([GANG, job], NODES, DAY, PATIENT)
+    assert (result.evicted[0], result.wait[10]) == (evicted, 0 if evicted else 60 * minutes)
+
+
+def test_a_smaller_job_does_not_take_the_room_that_is_awaited() -> None:
+    """The gang evicts neither job, because it has reserved the room of the first one that ends."""
+    lows = [Job(f"low-{at}", 0, HOUR + 60 * at, gpus=8, pods=1, priority=0) for at in range(2)]
+    gang = Job("high", HOUR - 60, HOUR, gpus=8, pods=2, priority=10)
+    small = Job("small", HOUR - 30, HOUR, gpus=8, pods=1, priority=0)
+    result = simulated([*lows, gang, small], 2, DAY, PATIENT)
+    assert (result.lost, result.wait[10]) == (0, 120)
 
 
 @pytest.mark.parametrize(
