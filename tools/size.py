@@ -15,6 +15,7 @@ PARTS = {
         76_000,
         400,
     ),
+    "simulation": (("simulation",), 0, 0),
     "kubecel": (("kubecel",), 0, 0),
     "tests": (("tests",), 122_000, 0),
     "tools, bench": (("tools", "bench"), 0, 0),

@@ -20,7 +20,17 @@ from podium.stderr import EscapedStream, overwrite, say
 ROOT = Path(__file__).parents[3]
 SOURCES = [
     path
-    for root in ("answers", "core", "kubecel", "cli", "controllers", "planner", "schedulerplugin", "webhooks")
+    for root in (
+        "answers",
+        "core",
+        "kubecel",
+        "cli",
+        "controllers",
+        "planner",
+        "schedulerplugin",
+        "simulation",
+        "webhooks",
+    )
     for path in (ROOT / root).rglob("*.py")
 ]
 HOSTILE = "x\x1b]0;t\x07\r\n::error::y\n##vso[task.x]\u0085\u2028\u202e\u009b31m\x7f"

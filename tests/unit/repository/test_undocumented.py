@@ -7,7 +7,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-ROOTS = ("core", "kubecel", "cli", "webhooks", "controllers", "planner", "schedulerplugin", "answers")
+ROOTS = (
+    "core",
+    "kubecel",
+    "cli",
+    "webhooks",
+    "controllers",
+    "planner",
+    "schedulerplugin",
+    "answers",
+    "simulation",
+)
 LIBRARIES = ("aiohttp", "kubernetes_asyncio", "uvloop")
 # The modules that the record lists, with all that they use.
 ALLOWED = {
