@@ -86,12 +86,12 @@ SHAPE = StructSchema(
 
 # The immutable fields that our rules know, in Go's order.
 _FIXED_FIELDS = ("priorityClassName", "priority", "preemptionPolicy", "schedulingGroup")
-_CHANGEABLE = (
+CHANGEABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
     "`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
-_CHANGEABLE_WHILE_GATED = (
+CHANGEABLE_WHILE_GATED = (
     ",`spec.schedulingGates` (only deletions of existing scheduling gates),"
     "`spec.nodeSelector` (only additions, and only while the pod has scheduling gates),"
     "`spec.affinity.nodeAffinity` (only while the pod has scheduling gates)"
@@ -190,7 +190,7 @@ def _fixed(context: RuleContext, spec: Document, old: Document) -> list[FieldErr
     if not changed:
         return []
     lines = "".join(f"\n{name}: {_shown(old.get(name))} -> {_shown(spec.get(name))}" for name in changed)
-    changeable = _CHANGEABLE + (_CHANGEABLE_WHILE_GATED if context.minor.lists_gated_fields else "")
+    changeable = CHANGEABLE + (CHANGEABLE_WHILE_GATED if context.minor.lists_gated_fields else "")
     detail = f"pod updates may not change fields other than {changeable}{lines}"
     return [fields.forbidden(FIXED, "spec", detail)]
 

@@ -1,0 +1,346 @@
+"""Server-side apply: which manager set which field, conflicts, and the merge of an applied document.
+
+A set of fields holds paths as in fieldsV1, such as ("f:data", "f:a") and ("f:status", "f:conditions",
+'k:{"type":"Ready"}'). Semantics: sigs.k8s.io/structured-merge-diff.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from podium import jsontext
+from podium.simulation.apiserver.messages import ApiError, Document
+from podium.simulation.apiserver.resources import ResourceRow
+
+FieldPath = tuple[str, ...]
+Fields = frozenset[FieldPath]
+_METADATA = ("name", "namespace", "creationTimestamp", "selfLink", "uid", "generation", "resourceVersion")
+# The fields that belong to no manager; managedFields are removed before a comparison.
+_STRIPPED: Fields = frozenset(
+    (("f:apiVersion",), ("f:kind",), ("f:metadata",), *(("f:metadata", f"f:{name}") for name in _METADATA))
+)
+_HIDDEN = ("managedFields",)
+APPLY, UPDATE = "Apply", "Update"
+
+
+class Manager(NamedTuple):
+    """The identity of a manager. An applier has the same one in all versions."""
+
+    name: str
+    operation: str
+    api_version: str
+    subresource: str
+
+    def __str__(self) -> str:
+        text = f'"{self.name}"'
+        if self.subresource:
+            text += f' with subresource "{self.subresource}"'
+        return text if self.operation == APPLY else f"{text} using {self.api_version}"
+
+
+class ManagedSet(NamedTuple):
+    """The fields of a manager, the version that they are written in, and the time of the last change."""
+
+    fields: Fields
+    api_version: str
+    time: str
+
+
+Managers = Mapping[Manager, ManagedSet]
+
+
+class _Missing:
+    """The value of a field that an object does not have."""
+
+
+_MISSING = _Missing()
+
+
+class _Comparison(NamedTuple):
+    set: set[FieldPath]
+    removed: set[FieldPath]
+
+
+def item_key(keys: tuple[str, ...], item: Any) -> str:
+    """Return the path element of an item of a list: by its keys, or by its value in a set."""
+    if not keys:
+        return f"v:{_text(item)}"
+    # The one key with a default.
+    values = {key: item.get(key, "TCP" if key == "protocol" else None) for key in sorted(keys)}
+    return f"k:{_text({key: value for key, value in values.items() if value is not None})}"
+
+
+def _text(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _compare(row: ResourceRow, old: Document, new: Document) -> _Comparison:
+    found = _Comparison(set(), set())
+    for name in {**old, **new}:
+        _walk(row, old.get(name, _MISSING), new.get(name, _MISSING), name, (f"f:{name}",), found)
+    return _Comparison(found.set - _STRIPPED, found.removed - _STRIPPED)
+
+
+def _walk(
+    row: ResourceRow, old: Any, new: Any, path: str, at: FieldPath, found: _Comparison
+) -> None:
+    if old is new or old == new:
+        return
+    value = old if new is _MISSING or new is None else new
+    keys = row.lists.get(path) if isinstance(value, list) else None
+    if isinstance(value, dict) and path not in row.atomic:
+        before, after = _dict(old), _dict(new)
+        for name in {**before, **after}:
+            if (path, name) != ("metadata", "managedFields"):
+                part = f"{path}.{name}"
+                here = (*at, f"f:{name}")
+                _walk(row, before.get(name, _MISSING), after.get(name, _MISSING), part, here, found)
+    elif keys is not None:
+        earlier, later = _items(keys, old), _items(keys, new)
+        for element in {**earlier, **later}:
+            here = (*at, element)
+            _walk(row, earlier.get(element, _MISSING), later.get(element, _MISSING), path, here, found)
+        if not earlier and not later:
+            return
+    elif old is not _MISSING and new is not _MISSING:
+        found.set.add(at)
+        return
+    if old is _MISSING:
+        found.set.add(at)
+    elif new is _MISSING:
+        found.removed.add(at)
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _items(keys: tuple[str, ...], value: Any) -> dict[str, Any]:
+    return {item_key(keys, item): item for item in value} if isinstance(value, list) else {}
+
+
+def _fields_of(row: ResourceRow, value: Any, path: str, at: FieldPath) -> Iterator[FieldPath]:
+    """Yield the fields of an applied document."""
+    keys = row.lists.get(path) if isinstance(value, list) else None
+    if isinstance(value, dict) and value and path not in row.atomic:
+        for name, part in value.items():
+            if (path, name) != ("metadata", "managedFields"):
+                yield from _fields_of(row, part, f"{path}.{name}" if path else name, (*at, f"f:{name}"))
+        if at and at[-1].startswith("k:"):
+            yield at
+    elif keys is not None:
+        for element, item in _items(keys, value).items():
+            yield from _fields_of(row, item, path, (*at, element))
+    else:
+        yield at
+
+
+def updated(
+    row: ResourceRow, old: Document, new: Document, managers: Managers, manager: Manager, time: str
+) -> Managers:
+    """Return the managers after `manager` changed an object; the same mapping if nothing changes."""
+    comparison = _compare(row, old, new)
+    if not comparison.set and not comparison.removed:
+        return managers
+    after = _taken(managers, comparison, manager)
+    fields = (managers[manager].fields if manager in managers else frozenset()) - comparison.removed
+    return _with(after, managers, manager, fields | comparison.set, time)
+
+
+def _taken(managers: Managers, comparison: _Comparison, manager: Manager) -> dict[Manager, ManagedSet]:
+    """Return the managers without the fields that `manager` changed or removed."""
+    changed = comparison.set | comparison.removed
+    after = {}
+    for other, held in managers.items():
+        if other == manager or held.fields.isdisjoint(changed):
+            after[other] = held
+        elif left := held.fields - changed:
+            after[other] = held._replace(fields=left)
+    return after
+
+
+def _with(
+    after: dict[Manager, ManagedSet], before: Managers, manager: Manager, fields: Fields, time: str
+) -> Managers:
+    held = before.get(manager)
+    version = manager.api_version
+    if held is None or held.fields != fields:
+        after.pop(manager, None)
+        if fields:
+            after[_key(manager)] = ManagedSet(fields, version, time)
+    return after
+
+
+def _key(manager: Manager) -> Manager:
+    return manager
+
+
+def applied(
+    row: ResourceRow,
+    live: Document,
+    config: Document,
+    managers: Managers,
+    manager: Manager,
+    *,
+    version: str,
+    force: bool,
+    ignored: Iterable[FieldPath],
+    time: str,
+) -> tuple[Document, Managers]:
+    """Return the object and its managers after an apply. Raises ApiError for a conflict.
+
+    `ignored` are fields that this request cannot set, such as the status; `version` is the version of the
+    document.
+    """
+    cut = tuple(ignored)
+    fields = frozenset(
+        path
+        for path in _fields_of(row, config, "", ())
+        if path not in _STRIPPED and not any(path[: len(prefix)] == prefix for prefix in cut)
+    )
+    last = managers[manager].fields if manager in managers else frozenset()
+    merged = _merge(row, live, config, "")
+    others = {other: held.fields for other, held in managers.items() if other != manager}
+    if last:
+        merged = _pruned(row, merged, last, [fields, *others.values()])
+    comparison = _compare(row, live, merged)
+    conflicts = {
+        other: sorted(held & comparison.set) for other, held in others.items() if held & comparison.set
+    }
+    if conflicts and not force:
+        raise _refusal(conflicts)
+    after = _taken(managers, comparison, manager)
+    held = managers.get(manager)
+    if held is None or held.fields != fields or held.api_version != version:
+        after.pop(manager, None)
+        if fields:
+            after[manager] = ManagedSet(fields, version, time)
+    return merged, after
+
+
+def _merge(row: ResourceRow, live: Any, config: Any, path: str) -> Any:
+    if isinstance(config, dict) and isinstance(live, dict) and path not in row.atomic:
+        merged = dict(live)
+        for name, part in config.items():
+            inner = f"{path}.{name}" if path else name
+            merged[name] = _merge(row, live[name], part, inner) if name in live else part
+        return merged
+    keys = row.lists.get(path) if isinstance(config, list) else None
+    if keys is None or not isinstance(live, list):
+        return config
+    left, right = _items(keys, live), _items(keys, config)
+    order, coming = [*left], [*right]
+    shared = [element for element in coming if element in left]
+    result, at = [], 0
+    for element in coming:
+        # Items of the object that are not applied keep their place before the next shared item.
+        if element in left:
+            shared.remove(element)
+            while at < len(order) and order[at] != element:
+                if order[at] not in right:
+                    result.append(left[order[at]])
+                elif order[at] in shared:
+                    shared_now = order[at]
+                    del order[at]
+                    order.insert(order.index(element) + 1, shared_now)
+                    continue
+                at += 1
+            at += 1
+            result.append(_merge(row, left[element], right[element], path))
+        else:
+            while at < len(order) and order[at] not in right:
+                result.append(left[order[at]])
+                at += 1
+            result.append(right[element])
+    result += [left[element] for element in order[at:] if element not in right]
+    return result
+
+
+def _pruned(row: ResourceRow, merged: Document, last: Fields, owners: Iterable[Fields]) -> Document:
+    """Return the object without what its manager applied last and nobody owns now."""
+    owned = {path[:length] for fields in owners for path in fields for length in range(1, len(path) + 1)}
+    parents = {path[:length] for path in last for length in range(1, len(path)) if path[length - 1][0] == "f"}
+    gone = {path for path in last | parents if path not in owned and path not in _STRIPPED}
+    pruned: Document = _without(row, merged, "", (), gone)
+    return pruned
+
+
+def _without(row: ResourceRow, value: Any, path: str, at: FieldPath, gone: set[FieldPath]) -> Any:
+    if isinstance(value, dict):
+        return {
+            name: _without(row, part, f"{path}.{name}" if path else name, (*at, f"f:{name}"), gone)
+            for name, part in value.items()
+            if (*at, f"f:{name}") not in gone
+        }
+    keys = row.lists.get(path) if isinstance(value, list) else None
+    if keys is None:
+        return value
+    return [
+        _without(row, item, path, (*at, element), gone)
+        for element, item in _items(keys, value).items()
+        if (*at, element) not in gone
+    ]
+
+
+def _refusal(conflicts: Mapping[Manager, list[FieldPath]]) -> ApiError:
+    count = sum(map(len, conflicts.values()))
+    if count == 1:
+        [(manager, [path])] = conflicts.items()
+        text = f"Apply failed with 1 conflict: conflict with {manager}: {_shown(path)}"
+    else:
+        lines = []
+        for manager in sorted(conflicts, key=str):
+            lines += [f"conflicts with {manager}:", *(f"- {_shown(path)}" for path in conflicts[manager])]
+        text = f"Apply failed with {count} conflicts: " + "\n".join(lines)
+    return ApiError(409, "Conflict", text)
+
+
+def _shown(path: FieldPath) -> str:
+    parts = []
+    for element in path:
+        kind, _, text = element.partition(":")
+        if kind == "f":
+            parts.append(f".{text}")
+        elif kind == "v":
+            parts.append(f"[={text}]")
+        else:
+            keys = jsontext.parse(text.encode(), dict[str, Any])
+            parts.append("[" + ",".join(f"{key}={_text(value)}" for key, value in keys.items()) + "]")
+    return "".join(parts)
+
+
+def encoded(managers: Managers) -> list[Document]:
+    """Return metadata.managedFields."""
+    entries = []
+    for manager, held in managers.items():
+        entry = {
+            "manager": manager.name,
+            "operation": manager.operation,
+            "apiVersion": held.api_version,
+            "time": held.time,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": _tree(held.fields),
+        }
+        if manager.subresource:
+            entry["subresource"] = manager.subresource
+        entries.append(entry)
+    entries.sort(key=lambda entry: (entry["operation"], entry["time"], entry["manager"], entry["apiVersion"]))
+    return entries
+
+
+def _tree(fields: Fields) -> Document:
+    tree: Document = {}
+    for path in sorted(fields):
+        node = tree
+        for element in path:
+            node = node.setdefault(element, {})
+        node["."] = {}
+    return _leaves(tree)
+
+
+def _leaves(tree: Document) -> Document:
+    """Return the tree with a mark only at fields that have fields in them."""
+    return {
+        name: {} if list(part) == ["."] else _leaves(part) if name != "." else {} for name, part in tree.items()
+    }

@@ -1,0 +1,198 @@
+"""Admission webhooks: which ones a write is sent to, the reviews, and what their answers do to it."""
+
+import base64
+from collections.abc import Generator, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from podium import jsontext
+from podium.api.meta import LabelSelector
+from podium.api.selectors import selector_of
+from podium.simulation.apiserver.messages import (
+    ApiError,
+    Document,
+    WebhookCall,
+    WebhookFailure,
+    bad_request,
+)
+from podium.simulation.apiserver.patching import json_patch
+from podium.simulation.apiserver.resources import ResourceRow
+
+Answers = Generator[WebhookCall, bytes | WebhookFailure, "Admitted"]
+_TIMEOUT_SECONDS = 10
+
+
+class Admitted(NamedTuple):
+    """An object after its webhooks, and their warnings."""
+
+    document: Document | None
+    warnings: tuple[str, ...] = ()
+
+
+class ReviewedWrite(NamedTuple):
+    """A write as webhooks see it. `document` is None for a deletion, `old` for a creation."""
+
+    row: ResourceRow
+    version: str
+    subresource: str
+    operation: str
+    namespace: str
+    name: str
+    document: Document | None
+    old: Document | None
+    dry_run: bool
+    user: str
+    namespace_labels: Mapping[str, str]
+    options: Document = {}
+
+
+def review_all(
+    webhooks: Iterable[Document], write: ReviewedWrite, uid: str, *, mutating: bool
+) -> Answers:
+    """Call the webhooks that match, one after the other; raises ApiError if one denies the write.
+
+    An API server calls validating webhooks at the same time, and the first denial is its answer too.
+    """
+    warnings: list[str] = []
+    for webhook in webhooks:
+        version = _matched_version(webhook, write)
+        if version is None:
+            continue
+        if webhook.get("matchConditions"):
+            raise ApiError(500, "InternalError", "the simulation does not evaluate matchConditions")
+        if write.dry_run and webhook.get("sideEffects") not in ("None", "NoneOnDryRun"):
+            raise bad_request(f'admission webhook "{webhook["name"]}" does not support dry run')
+        answer = yield _call(webhook, write, version, uid)
+        response = _response(webhook, answer, uid)
+        if response is None:
+            continue
+        warnings += response.get("warnings") or ()
+        if not response.get("allowed"):
+            raise _denial(webhook["name"], response.get("status") or {})
+        if mutating and response.get("patch") and write.document is not None:
+            operations = jsontext.parse(base64.b64decode(response["patch"]), Any)
+            patched = json_patch(_in_version(write.row, write.document, version), operations)
+            write = write._replace(document=_in_version(write.row, patched, write.row.stored))
+    return Admitted(write.document, tuple(warnings))
+
+
+def _in_version(row: ResourceRow, document: Document, version: str) -> Document:
+    return {**document, "apiVersion": row.api_version(version)}
+
+
+def _matched_version(webhook: Mapping[str, Any], write: ReviewedWrite) -> str | None:
+    """Return the version in which a webhook wants the object, or None if it does not match."""
+    labels = {} if write.document is None and write.old is None else _labels(write)
+    if not (
+        _selects(webhook.get("namespaceSelector"), write.namespace_labels, not write.row.namespaced)
+        and any(_selects(webhook.get("objectSelector"), held, exempt=False) for held in labels)
+    ):
+        return None
+    exact = webhook.get("matchPolicy", "Equivalent") == "Exact"
+    others = () if exact else (version for version in write.row.versions if version != write.version)
+    for version in (write.version, *others):
+        if any(_rule_matches(rule, write, version) for rule in webhook.get("rules") or ()):
+            return version
+    return None
+
+
+def _labels(write: ReviewedWrite) -> list[Mapping[str, str]]:
+    return [
+        document["metadata"].get("labels") or {} for document in (write.document, write.old) if document is not None
+    ]
+
+
+def _selects(selector: Any, labels: Mapping[str, str], exempt: bool) -> bool:
+    if exempt or not selector:
+        return True
+    chosen = selector_of(msgspec.convert(selector, LabelSelector), {})
+    return chosen is None or chosen.matches(labels)
+
+
+def _rule_matches(rule: Mapping[str, Any], write: ReviewedWrite, version: str) -> bool:
+    row, part = write.row, write.subresource
+    resource = f"{row.plural}/{part}" if part else row.plural
+    patterns = {resource, "*/*", f"{row.plural}/*", *([f"*/{part}"] if part else ["*"])}
+    scope = rule.get("scope", "*")
+    return (
+        scope in ("*", "Namespaced" if row.namespaced else "Cluster")
+        and not {write.operation, "*"}.isdisjoint(rule["operations"])
+        and not {row.group, "*"}.isdisjoint(rule["apiGroups"])
+        and not {version, "*"}.isdisjoint(rule["apiVersions"])
+        and not patterns.isdisjoint(rule["resources"])
+    )
+
+
+def _call(webhook: Mapping[str, Any], write: ReviewedWrite, version: str, uid: str) -> WebhookCall:
+    row = write.row
+    kind = {"group": row.group, "version": version, "kind": row.kind}
+    resource = {"group": row.group, "version": version, "resource": row.plural}
+    request = {
+        "uid": uid,
+        "kind": kind,
+        "resource": resource,
+        "subResource": write.subresource,
+        "requestKind": {**kind, "version": write.version},
+        "requestResource": {**resource, "version": write.version},
+        "requestSubResource": write.subresource,
+        "name": write.name,
+        "namespace": write.namespace,
+        "operation": write.operation,
+        "userInfo": {"username": write.user, "groups": ["system:authenticated"]},
+        "object": None if write.document is None else _in_version(row, write.document, version),
+        "oldObject": None if write.old is None else _in_version(row, write.old, version),
+        "dryRun": write.dry_run,
+        "options": write.options,
+    }
+    if not write.subresource:
+        del request["subResource"], request["requestSubResource"]
+    review = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
+    client = webhook["clientConfig"]
+    service = client.get("service") or {}
+    place = f"{service['namespace']}/{service['name']}:{service.get('port', 443)}" if service else ""
+    return WebhookCall(
+        webhook["name"],
+        client.get("url", ""),
+        place,
+        service.get("path", ""),
+        msgspec.json.encode(review),
+        webhook.get("timeoutSeconds", _TIMEOUT_SECONDS),
+    )
+
+
+def _response(webhook: Mapping[str, Any], answer: bytes | WebhookFailure, uid: str) -> Document | None:
+    """Return the response of a webhook; None if it failed and may. Raises ApiError if it may not."""
+    if isinstance(answer, WebhookFailure):
+        problem = answer.message
+    else:
+        try:
+            response: Document = jsontext.parse(answer, dict[str, Any])["response"]
+        except (ValueError, KeyError, TypeError):
+            problem = "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview"
+        else:
+            if response.get("uid") == uid:
+                return response
+            problem = f'expected response.uid="{uid}", got "{response.get("uid", "")}"'
+    if webhook.get("failurePolicy", "Fail") == "Ignore":
+        return None
+    client = webhook["clientConfig"]
+    service = client.get("service") or {}
+    url = client.get("url") or (
+        f"https://{service['name']}.{service['namespace']}.svc:{service.get('port', 443)}{service.get('path', '')}"
+    )
+    seconds = webhook.get("timeoutSeconds", _TIMEOUT_SECONDS)
+    text = (
+        f'failed calling webhook "{webhook["name"]}": failed to call webhook: '
+        f'Post "{url}?timeout={seconds}s": {problem}'
+    )
+    raise ApiError(500, "InternalError", f"Internal error occurred: {text}")
+
+
+def _denial(name: str, status: Mapping[str, Any]) -> ApiError:
+    said = status.get("message") or status.get("reason")
+    end = f"denied the request: {said}" if said else "denied the request without explanation"
+    code = status.get("code", 0)
+    return ApiError(
+        code if code >= 400 else 400, status.get("reason", ""), f'admission webhook "{name}" {end}'
+    )
