@@ -75,11 +75,18 @@ def _text(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _compare(row: ResourceRow, old: Document, new: Document) -> _Comparison:
+def _compare(row: ResourceRow, old: Document, new: Document, ignored: tuple[FieldPath, ...]) -> _Comparison:
     found = _Comparison(set(), set())
     for name in {**old, **new}:
         _walk(row, old.get(name, _MISSING), new.get(name, _MISSING), name, (f"f:{name}",), found)
-    return _Comparison(found.set - _STRIPPED, found.removed - _STRIPPED)
+    return _Comparison(_kept(found.set, ignored), _kept(found.removed, ignored))
+
+
+def _kept(fields: set[FieldPath], ignored: tuple[FieldPath, ...]) -> set[FieldPath]:
+    kept = fields - _STRIPPED
+    if not ignored:
+        return kept
+    return {path for path in kept if not any(path[: len(prefix)] == prefix for prefix in ignored)}
 
 
 def _walk(
@@ -87,7 +94,7 @@ def _walk(
 ) -> None:
     if old is new or old == new:
         return
-    value = old if new is _MISSING or new is None else new
+    value = old if new is _MISSING or (new is None and old is not _MISSING) else new
     keys = row.lists.get(path) if isinstance(value, list) else None
     if isinstance(value, dict) and path not in row.atomic:
         before, after = _dict(old), _dict(new)
@@ -137,43 +144,42 @@ def _fields_of(row: ResourceRow, value: Any, path: str, at: FieldPath) -> Iterat
 
 
 def updated(
-    row: ResourceRow, old: Document, new: Document, managers: Managers, manager: Manager, time: str
+    row: ResourceRow,
+    old: Document,
+    new: Document,
+    managers: Managers,
+    manager: Manager,
+    ignored: Iterable[FieldPath],
+    time: str,
 ) -> Managers:
-    """Return the managers after `manager` changed an object; the same mapping if nothing changes."""
-    comparison = _compare(row, old, new)
+    """Return the managers after `manager` changed an object; the same mapping if nothing changes.
+
+    `ignored` are fields that this request cannot set, such as the status.
+    """
+    if not managers and "uid" in old.get("metadata", {}):
+        # An object without managers gets none before its first apply.
+        return managers
+    comparison = _compare(row, old, new, tuple(ignored))
     if not comparison.set and not comparison.removed:
         return managers
-    after = _taken(managers, comparison, manager)
-    fields = (managers[manager].fields if manager in managers else frozenset()) - comparison.removed
-    return _with(after, managers, manager, fields | comparison.set, time)
+    after = _taken(managers, comparison)
+    if comparison.set:
+        held = after.pop(manager, None)
+        fields = comparison.set | held.fields if held else frozenset(comparison.set)
+        after[manager] = ManagedSet(frozenset(fields), manager.api_version, time)
+    return after
 
 
-def _taken(managers: Managers, comparison: _Comparison, manager: Manager) -> dict[Manager, ManagedSet]:
-    """Return the managers without the fields that `manager` changed or removed."""
+def _taken(managers: Managers, comparison: _Comparison) -> dict[Manager, ManagedSet]:
+    """Return the managers without the fields that were changed or removed."""
     changed = comparison.set | comparison.removed
     after = {}
     for other, held in managers.items():
-        if other == manager or held.fields.isdisjoint(changed):
+        if held.fields.isdisjoint(changed):
             after[other] = held
         elif left := held.fields - changed:
             after[other] = held._replace(fields=left)
     return after
-
-
-def _with(
-    after: dict[Manager, ManagedSet], before: Managers, manager: Manager, fields: Fields, time: str
-) -> Managers:
-    held = before.get(manager)
-    version = manager.api_version
-    if held is None or held.fields != fields:
-        after.pop(manager, None)
-        if fields:
-            after[_key(manager)] = ManagedSet(fields, version, time)
-    return after
-
-
-def _key(manager: Manager) -> Manager:
-    return manager
 
 
 def applied(
@@ -194,28 +200,27 @@ def applied(
     document.
     """
     cut = tuple(ignored)
-    fields = frozenset(
-        path
-        for path in _fields_of(row, config, "", ())
-        if path not in _STRIPPED and not any(path[: len(prefix)] == prefix for prefix in cut)
-    )
+    if not managers and "uid" in live["metadata"]:
+        first = Manager("before-first-apply", UPDATE, row.api_version(row.stored), "")
+        managers = updated(row, dict(row.zero), live, {}, first, (), time)
+    fields = frozenset(_kept(set(_fields_of(row, config, "", ())), cut))
     last = managers[manager].fields if manager in managers else frozenset()
     merged = _merge(row, live, config, "")
     others = {other: held.fields for other, held in managers.items() if other != manager}
     if last:
         merged = _pruned(row, merged, last, [fields, *others.values()])
-    comparison = _compare(row, live, merged)
+    comparison = _compare(row, live, merged, cut)
     conflicts = {
         other: sorted(held & comparison.set) for other, held in others.items() if held & comparison.set
     }
     if conflicts and not force:
         raise _refusal(conflicts)
-    after = _taken(managers, comparison, manager)
+    after = _taken({other: held for other, held in managers.items() if other != manager}, comparison)
     held = managers.get(manager)
-    if held is None or held.fields != fields or held.api_version != version:
-        after.pop(manager, None)
-        if fields:
-            after[manager] = ManagedSet(fields, version, time)
+    if merged == live:
+        time = held.time if held else ""
+    if fields:
+        after[manager] = ManagedSet(fields, version, time)
     return merged, after
 
 
@@ -322,10 +327,12 @@ def encoded(managers: Managers) -> list[Document]:
             "fieldsType": "FieldsV1",
             "fieldsV1": _tree(held.fields),
         }
+        if not held.time:
+            del entry["time"]
         if manager.subresource:
             entry["subresource"] = manager.subresource
         entries.append(entry)
-    entries.sort(key=lambda entry: (entry["operation"], entry["time"], entry["manager"], entry["apiVersion"]))
+    entries.sort(key=lambda entry: (entry["operation"], entry.get("time", ""), entry["manager"], entry["apiVersion"]))
     return entries
 
 

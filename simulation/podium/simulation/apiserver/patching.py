@@ -21,12 +21,8 @@ def json_patch(document: Document, operations: list[Mapping[str, Any]]) -> Docum
         try:
             value = _operate(value, operation)
         except (KeyError, IndexError, ValueError, TypeError, AttributeError):
-            name, path = operation.get("op"), operation.get("path")
-            if name == "test":
-                text = f'testing value {path} failed: test failed'
-            else:
-                text = f"{name} operation does not apply: doc is missing path: {path}: missing value"
-            raise ApiError(422, "Invalid", f"the server rejected our request due to an error in our request: {text}") from None
+            text = "the server rejected our request due to an error in our request"
+            raise ApiError(422, "Invalid", text) from None
     result: Document = value
     return result
 
@@ -76,8 +72,6 @@ def _changed(value: Any, path: list[str], kind: str, part: Any) -> Any:
         del copy[key]
     elif isinstance(copy, list) and kind == "add":
         copy.insert(key, part)
-    elif kind == "replace" and isinstance(copy, dict) and key not in copy:
-        raise KeyError
     else:
         copy[key] = part
     return copy

@@ -27,6 +27,12 @@ _CONTAINER: Document = {
 # The plugin DefaultTolerationSeconds.
 _EVICTING_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _TOLERATED_SECONDS = 300
+_GATED: Document = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+}
 _GATED_FIELDS = ("nodeSelector", "affinity")
 
 
@@ -85,6 +91,12 @@ def quality(spec: Mapping[str, Any]) -> str:
     return "Guaranteed" if all(request == limit for request, limit in amounts) else "Burstable"
 
 
+def first_status(spec: Mapping[str, Any], time: str) -> Document:
+    """Return the status of a new pod."""
+    status: Document = {"phase": "Pending", "qosClass": quality(spec)}
+    return with_condition(status, _GATED, time) if spec.get("schedulingGates") else status
+
+
 def check_update(new: Document, old: Document, *, lists_gated_fields: bool) -> None:
     """Raise ApiError (422) if an update changes more of the spec than it may."""
     spec, stored = new["spec"], old["spec"]
@@ -98,8 +110,10 @@ def check_update(new: Document, old: Document, *, lists_gated_fields: bool) -> N
         detail = "existing toleration can not be modified except its tolerationSeconds"
         errors.append(f"spec.tolerations: Forbidden: {detail}")
     gates = stored.get("schedulingGates") or ()
-    if any(gate not in gates for gate in spec.get("schedulingGates") or ()):
-        errors.append("spec.schedulingGates: Forbidden: only deletion is allowed")
+    for index, gate in enumerate(spec.get("schedulingGates") or ()):
+        if gate not in gates:
+            detail = f"only deletion is allowed, but found new scheduling gate '{gate['name']}'"
+            errors.insert(0, f"spec.schedulingGates[{index}].name: Forbidden: {detail}")
     raise_invalid("Pod", new["metadata"]["name"], errors)
 
 

@@ -14,6 +14,7 @@ Keys = tuple[str, ...]
 SET: Keys = ()
 # The types of lists and the atomic maps of a kind, by path.
 _METADATA: Mapping[str, Keys] = {"metadata.finalizers": SET, "metadata.ownerReferences": ("uid",)}
+_OWNERS = frozenset({"metadata.ownerReferences"})
 _CONDITIONS: Mapping[str, Keys] = {"status.conditions": ("type",)}
 _CONTAINER: Mapping[str, Keys] = {
     "": ("name",),
@@ -59,7 +60,7 @@ class ResourceRow(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     namespaced: bool = True
     subresources: frozenset[str] = frozenset()
     lists: Mapping[str, Keys]
-    atomic: frozenset[str] = frozenset()
+    atomic: frozenset[str] = _OWNERS
     zero: Mapping[str, Any] = {}
     has_generation: bool = False
     guarded: bool = False
@@ -102,6 +103,7 @@ def _row(api_version: str, plural: str, kind: str, *subresources: str, **more: A
     group, _, version = api_version.rpartition("/")
     lists = {**_METADATA, **(_CONDITIONS if "status" in subresources else {}), **more.pop("lists", {})}
     versions = more.pop("versions", (version,))
+    more["atomic"] = _OWNERS | more.get("atomic", frozenset())
     return ResourceRow(
         group=group,
         versions=versions,
@@ -114,6 +116,13 @@ def _row(api_version: str, plural: str, kind: str, *subresources: str, **more: A
     )
 
 
+_NODE_INFO = dict.fromkeys(
+    (
+        *("machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion"),
+        *("kubeletVersion", "kubeProxyVersion", "operatingSystem", "architecture"),
+    ),
+    "",
+)
 _ZERO: Mapping[str, Any] = {"spec": {}, "status": {}}
 _SELECTED = frozenset({"spec.selector"})
 _POD_ATOMIC = frozenset({"spec.nodeSelector", "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"})
@@ -140,7 +149,7 @@ _BUILT_IN = (
         "status",
         namespaced=False,
         lists={"status.addresses": ("type",)},
-        zero={"spec": {}, "status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": {}}},
+        zero={"spec": {}, "status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": _NODE_INFO}},
     ),
     _row(
         "v1",
@@ -195,6 +204,7 @@ _BUILT_IN = (
         for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
     ),
 )
+_GROUP_ZERO: Mapping[str, Any] = {"spec": {"schedulingPolicy": {}}, "status": {}}
 _GROUP_LISTS: Mapping[str, Mapping[str, Keys]] = {
     "Workload": {"spec.podGroupTemplates": ("name",)},
     "PodGroup": {"status.resourceClaimStatuses": ("name",), "spec.resourceClaims": ("name",)},
@@ -213,8 +223,7 @@ def rows_of(minor: Minor) -> Iterable[ResourceRow]:
             *status,
             versions=served.versions,
             lists=_GROUP_LISTS.get(kind, {}),
-            zero=_ZERO if status else {"spec": {"podGroupTemplates": None}},
-            has_generation=True,
+            zero=_GROUP_ZERO if status else {"spec": {"podGroupTemplates": None}},
             guarded=not minor.free_updates,
         )
 
@@ -254,6 +263,25 @@ def _add_lists(lists: dict[str, Keys], schema: Mapping[str, Any], path: str) -> 
         _add_lists(lists, schema["items"], path)
     for name, part in schema.get("properties", {}).items():
         _add_lists(lists, part, f"{path}.{name}" if path else name)
+
+
+def undeclared(schema: Mapping[str, Any], value: Any, path: str) -> str:
+    """Return the path of the first field that a schema does not know, empty for none."""
+    if isinstance(value, list):
+        parts = [(schema.get("items", {}), item, path) for item in value]
+    elif isinstance(value, dict) and "properties" in schema:
+        properties = schema["properties"]
+        # The identity has no schema.
+        known = () if path else ("apiVersion", "kind", "metadata")
+        parts = [(properties.get(name), part, f"{path}.{name}") for name, part in value.items() if name not in known]
+    else:
+        return ""
+    for inner, part, place in parts:
+        if inner is None:
+            return place
+        if found := undeclared(inner, part, place):
+            return found
+    return ""
 
 
 def shaped(schema: Mapping[str, Any], value: Any) -> Any:

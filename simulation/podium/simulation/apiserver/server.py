@@ -42,7 +42,7 @@ from podium.simulation.apiserver.patching import (
     merge_patch,
     strategic_patch,
 )
-from podium.simulation.apiserver.resources import ResourceRow, custom_row, rows_of
+from podium.simulation.apiserver.resources import ResourceRow, custom_row, rows_of, undeclared
 from podium.simulation.apiserver.storage import (
     ObjectStore,
     ObjectVersion,
@@ -338,7 +338,7 @@ class ApiServer:
             given = sent["apiVersion"]
             text = f"the API version in the data ({given}) does not match the expected API version ({api_version})"
             raise bad_request(text)
-        metadata = {name: value for name, value in (sent.get("metadata") or {}).items() if value is not None}
+        metadata = {name: value for name, value in (sent.get("metadata") or {}).items() if value not in _EMPTY}
         for name, value in (("name", target.name), ("namespace", target.namespace)):
             if value and metadata.setdefault(name, value) != value:
                 raise bad_request(_mismatch(name, metadata[name], value))
@@ -363,10 +363,14 @@ class ApiServer:
 
     def _update_managers(self, target: Target) -> Callable[[Document], Managers]:
         def managers(document: Document) -> Managers:
-            zero = dict(target.row.zero)
-            return managedfields.updated(target.row, zero, document, {}, target.manager, written(self._now()))
+            return self._updated(target, dict(target.row.zero), document, {})
 
         return managers
+
+    def _updated(self, target: Target, old: Document, new: Document, managers: Managers) -> Managers:
+        ignored = _unapplied(target.row, target.subresource)
+        time = written(self._now())
+        return managedfields.updated(target.row, old, new, managers, target.manager, ignored, time)
 
     def _insert(
         self, target: Target, sent: Document, managers: Callable[[Document], Managers], warnings: list[str]
@@ -379,24 +383,26 @@ class ApiServer:
             for name, value in sent["metadata"].items()
             if name not in ("uid", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink")
         }
-        if str(metadata.pop("resourceVersion", "") or "0").strip("0"):
+        if str(metadata.pop("resourceVersion", "") or "0").strip("0") and target.request.method == "POST":
             raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
         metadata["uid"] = self._new_uid()
         metadata["creationTimestamp"] = written(self._now())
         metadata.pop("generation", None)
         if row.has_generation or row.kind == "PriorityClass":
             metadata["generation"] = 1
-        document = {**sent, "metadata": metadata}
+        document = self._strategies.defaulted(row, {**sent, "metadata": metadata})
+        owners = managers(document)
         if row.kind == "Pod":
-            document = self._strategies.creates(row, document)
+            # The plugins that set priority and tolerations come before webhooks.
+            document = self._strategies.creates(row, document, written(self._now()))
         document = yield from self._admit(target, "CREATE", document, None, warnings)
-        document = self._strategies.creates(row, document)
+        document = self._strategies.creates(row, document, written(self._now()))
         yield from self._validate(target, "CREATE", document, None, warnings)
         held = self.store.find(row, target.key)
         if held is not None:
             being = "object is being deleted: " if "deletionTimestamp" in held.document["metadata"] else ""
             raise ApiError(409, "AlreadyExists", f'{being}{row.resource} "{target.name}" already exists')
-        return self._stored(target, document, managers(document))
+        return self._stored(target, document, owners)
 
     def _put(self, target: Target) -> Edit:
         sent = self._decoded(target)
@@ -453,6 +459,11 @@ class ApiServer:
             text = "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch"
             raise ApiError(422, "Invalid", text)
         config = self._normal(target, patch)
+        if row.custom and (unknown := undeclared(row.schemas.get(target.version, {}), config, "")):
+            metadata = config["metadata"]
+            where = f"{(patch.get('metadata') or {}).get('namespace', '')}/{metadata['name']}; {row.api_version(target.version)}, Kind={row.kind}"
+            text = f"failed to create typed patch object ({where}): {unknown}: field not declared in schema"
+            raise ApiError(500, "", text)
         if config["metadata"].get("managedFields"):
             raise bad_request("metadata.managedFields must be nil")
         manager = Manager(query["fieldManager"], APPLY, "", target.subresource)
@@ -487,7 +498,10 @@ class ApiServer:
                 return (yield from self._insert(target, edited.document, managers, warnings))
             old = live.document
             self._check_version(target, edited.document["metadata"], old["metadata"])
-            document = yield from self._admit(target, "UPDATE", edited.document, old, warnings)
+            document = self._strategies.defaulted(row, edited.document)
+            if not edited.applies:
+                edited = edited._replace(managers=self._updated(target, old, document, edited.managers))
+            document = yield from self._admit(target, "UPDATE", document, old, warnings)
             document = self._strategies.updates(row, document, old, target.subresource)
             yield from self._validate(target, "UPDATE", document, old, warnings)
             if self.store.find(row, target.key) is not live:
@@ -499,8 +513,6 @@ class ApiServer:
     def _changed(self, target: Target, live: ObjectVersion, document: Document, edited: Edited) -> Document:
         row, old = target.row, live.document
         managers = edited.managers
-        if not edited.applies:
-            managers = managedfields.updated(row, old, document, managers, target.manager, written(self._now()))
         metadata = {**document["metadata"], "resourceVersion": old["metadata"]["resourceVersion"]}
         _set_managers(metadata, managers, live)
         changed = {**document, "metadata": metadata}
@@ -687,7 +699,7 @@ class ApiServer:
         target = target._replace(request=target.request._replace(query={**target.request.query, **({"dryRun": "All"} if dry else {})}))
         yield from self._validate(target, "DELETE", None, held.document, warnings)
         held = self._find(target)
-        _check_preconditions(row.resource, target.name, options, held)
+        _check_preconditions(row.qualified_kind, target.name, options, held)
         if row.kind == "Namespace" and target.name in ("default", "kube-system", "kube-public"):
             raise ApiError(403, "Forbidden", f'namespaces "{target.name}" is forbidden: this namespace may not be deleted')
         marked = self._marked(row, held.document, options)
@@ -778,6 +790,8 @@ class ApiServer:
         return _json(200, {**head, "metadata": {"resourceVersion": str(self.store.revision)}, "items": chosen})
 
 
+# Values that Go leaves out of metadata.
+_EMPTY = (None, "", {}, [])
 _GUARDED = (
     "Lease",
     "PodDisruptionBudget",

@@ -13,41 +13,22 @@ from podium.api.reads import READS
 from podium.cluster.state import ClusterState
 from podium.minors.minor import Minor
 from podium.rules import admission
-from podium.rules.context import Operation, Profile, Request
+from podium.rules import metadata as metadata_rules
+from podium.rules.context import Operation, Profile, Request, RuleContext
 from podium.rules.fields import RefusedRequest
 from podium.simulation.apiserver import pods
 from podium.simulation.apiserver.messages import ApiError, Document
 from podium.simulation.apiserver.resources import ResourceRow, shaped
 from podium.simulation.apiserver.storage import ObjectVersion
 
-# Metadata that only the server sets, and that a status update keeps.
+# Metadata that only the server sets.
 _SERVER_MADE = ("uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds")
-_OF_STATUS = ("labels", "annotations", "finalizers", "ownerReferences")
 # The kinds that the rules read: classes for pods and groups, Workloads for groups of 1.36.
 _VIEWED = {"priorityclasses.scheduling.k8s.io", "workloads.scheduling.k8s.io"}
 _NAME_LABEL = "kubernetes.io/metadata.name"
-_EMPTY_STATUS: Mapping[str, Document] = {
-    "Namespace": {"phase": "Active"},
-    "PersistentVolumeClaim": {"phase": "Pending"},
-    "PersistentVolume": {"phase": "Pending"},
-    "Node": {
-        "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
-        "nodeInfo": dict.fromkeys(
-            (
-                *("machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion"),
-                *("kubeletVersion", "kubeProxyVersion", "operatingSystem", "architecture"),
-            ),
-            "",
-        ),
-    },
-    "PodDisruptionBudget": {
-        "currentHealthy": 0,
-        "desiredHealthy": 0,
-        "disruptionsAllowed": 0,
-        "expectedPods": 0,
-    },
-}
-_TEMPLATED = ("Job", "ReplicaSet", "Deployment")
+_PHASES = {"Namespace": "Active", "PersistentVolumeClaim": "Pending", "PersistentVolume": "Pending"}
+_POD_CONDITION: Document = {"lastProbeTime": None, "lastTransitionTime": None}
+_NODE_CONDITION: Document = {"lastHeartbeatTime": None, "lastTransitionTime": None}
 _CLASS: Document = {"preemptionPolicy": "PreemptLowerPriority"}
 _STORAGE_CLASS: Document = {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}
 
@@ -76,26 +57,26 @@ class Strategies:
             read = jsontext.parse(version.body, READS[row.api_version(row.stored), row.kind].type)
         (self._view.remove if deleted else self._view.apply)(read)
 
-    def creates(self, row: ResourceRow, sent: Document) -> Document:
+    def creates(self, row: ResourceRow, sent: Document, time: str) -> Document:
         """Return an object as its creation stores it, without what is set for all kinds. Raises ApiError."""
         document = dict(sent)
         if "status" in row.subresources:
-            document.pop("status", None)
-        if (status := _EMPTY_STATUS.get(row.kind)) is not None and not row.custom:
-            document["status"] = status
+            _copy(document, row.zero, "status")
+        if row.kind in _PHASES and not row.custom:
+            document["status"] = {"phase": _PHASES[row.kind]}
         match row.kind:
             case "Pod":
                 spec = document.get("spec") or {}
                 if not spec.get("containers"):
                     pods.raise_invalid("Pod", document["metadata"].get("name", ""), ["spec.containers: Required value"])
-                document["spec"] = pods.tolerating(pods.defaulted_spec(spec))
-                document["status"] = {"phase": "Pending", "qosClass": pods.quality(document["spec"])}
+                document["spec"] = pods.tolerating(spec)
+                document["status"] = pods.first_status(document["spec"], time)
             case "Namespace":
                 document["spec"] = {"finalizers": ["kubernetes"]}
                 metadata = document["metadata"]
                 labels = {**(metadata.get("labels") or {}), _NAME_LABEL: metadata["name"]}
                 document["metadata"] = {**metadata, "labels": labels}
-        return self._finished(row, document, None, "")
+        return self._checked(row, document, None, "")
 
     def updates(self, row: ResourceRow, sent: Document, old: Document, subresource: str) -> Document:
         """Return an object as its update stores it. Raises ApiError."""
@@ -108,19 +89,14 @@ class Strategies:
             metadata = dict(old["metadata"])
         elif "status" in row.subresources:
             _copy(document, old, "status")
-        for name in _SERVER_MADE:
-            if name not in ("uid",):
-                _copy(metadata, old["metadata"], name)
+        metadata_rules.reset_on_update(metadata, old["metadata"])
         document["metadata"] = metadata
-        if metadata.setdefault("uid", old["metadata"]["uid"]) != old["metadata"]["uid"]:
+        if metadata["uid"] != old["metadata"]["uid"]:
             fault = f'metadata.uid: Invalid value: "{metadata["uid"]}": field is immutable'
-            if not (row.group == NATIVE_GROUP or row.kind == "Pod"):
-                pods.raise_invalid(row.qualified_kind, metadata["name"], [fault])
-        if "deletionTimestamp" in old["metadata"]:
-            self._check_finalizers(row, metadata, old["metadata"])
+            pods.raise_invalid(row.qualified_kind, metadata["name"], [fault])
         if row.kind == "Pod" and subresource == "":
-            document["spec"] = pods.tolerating(pods.defaulted_spec(document.get("spec") or {}))
-        document = self._finished(row, document, old, subresource)
+            document["spec"] = pods.tolerating(document.get("spec") or {})
+        document = self._checked(row, document, old, subresource)
         if row.kind == "Pod" and subresource == "":
             pods.check_update(document, old, lists_gated_fields=self._minor.lists_gated_fields)
         if row.has_generation and _specified(row, document) != _specified(row, old):
@@ -132,8 +108,7 @@ class Strategies:
         for name in kept:
             _copy(document, old, name)
         if row.custom or (row.group == NATIVE_GROUP):
-            for name in _OF_STATUS:
-                _copy(metadata, old["metadata"], name)
+            metadata_rules.reset_for_status(metadata, old["metadata"])
         elif row.kind == "Pod":
             _copy(metadata, old["metadata"], "ownerReferences")
             status = dict(document.get("status") or {})
@@ -144,36 +119,60 @@ class Strategies:
                 text = "may not be set on pods that are already bound to a node"
                 pods.raise_invalid("Pod", metadata["name"], [f"status.nominatedNodeName: Forbidden: {text}"])
 
-    def _check_finalizers(self, row: ResourceRow, metadata: Document, old: Mapping[str, Any]) -> None:
-        before = old.get("finalizers") or ()
-        added = [name for name in metadata.get("finalizers") or () if name not in before]
-        if added and not self._is_judged(row):
-            listed = ", ".join(f'"{name}"' for name in added)
-            fault = (
-                "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, "
-                f"found new finalizers []string{{{listed}}}"
-            )
-            pods.raise_invalid(row.qualified_kind, metadata["name"], [fault])
-
     def _is_judged(self, row: ResourceRow) -> bool:
         return not row.custom and (row.kind == "Pod" or row.group == NATIVE_GROUP)
 
-    def _finished(self, row: ResourceRow, document: Document, old: Document | None, subresource: str) -> Document:
-        """Return a document with its defaults and after its rules."""
+    def defaulted(self, row: ResourceRow, document: Document) -> Document:
+        """Return an object with the defaults of decoding, and without unknown fields."""
         if row.custom:
-            return {**document, **shaped_custom(row, document)}
+            return shaped_custom(row, document)
+        absent = {name: value for name, value in row.zero.items() if value is not None and name not in document}
+        document = {**document, **absent}
         match row.kind:
+            case "PodGroup" | "CompositePodGroup" | "Workload":
+                return self._canonical(row, document)
+            case "Pod":
+                spec = pods.defaulted_spec(document.get("spec") or {})
+                return {**document, "spec": spec, "status": _with_conditions(document["status"], _POD_CONDITION)}
+            case "Node":
+                status = {**row.zero["status"], **document["status"]}
+                return {**document, "status": _with_conditions(status, _NODE_CONDITION)}
             case "PriorityClass":
-                document = {**_CLASS, **document}
+                return {**_CLASS, **document}
             case "StorageClass":
-                document = {**_STORAGE_CLASS, **document}
+                return {**_STORAGE_CLASS, **document}
             case "Secret":
-                document.setdefault("type", "Opaque")
-            case kind if kind in _TEMPLATED:
-                _default_template(document)
-        if not self._is_judged(row) or (row.kind == "Pod" and subresource == "status"):
-            return document
-        return self._judged(document, old, subresource)
+                return {"type": "Opaque", **document}
+            case "Job" | "ReplicaSet" | "Deployment":
+                return _with_template(document)
+            case _:
+                return document
+
+    def _canonical(self, row: ResourceRow, document: Document) -> Document:
+        rules = admission.KINDS[row.kind]
+        request = Request(operation=Operation.UPDATE, object=document)
+        reference = admission.reference(document, rules)
+        context = RuleContext(request, self._view, self._profile, reference, rules.plural)
+        try:
+            canonical = admission.canonical(context, rules, document, [])
+        except RefusedRequest as error:
+            raise ApiError(error.code, error.reason, error.message) from None
+        head = {name: document[name] for name in ("apiVersion", "kind")}
+        whole: Document = _without_nulls({**head, **canonical})
+        return whole
+
+    def _checked(self, row: ResourceRow, document: Document, old: Document | None, subresource: str) -> Document:
+        """Return a document after the rules of its kind."""
+        if self._is_judged(row) and (row.kind, subresource) != ("Pod", "status"):
+            return self._judged(document, old, subresource)
+        metadata, minor = document["metadata"], self._minor
+        if old is None:
+            name = metadata["name"]
+            errors = metadata_rules.check_create(metadata, name, namespaced=row.namespaced, minor=minor)
+        else:
+            errors = metadata_rules.check_update(metadata, old["metadata"], namespaced=row.namespaced, minor=minor)
+        pods.raise_invalid(row.qualified_kind, metadata["name"], list(dict.fromkeys(map(str, errors))))
+        return document
 
     def _judged(self, document: Document, old: Document | None, subresource: str) -> Document:
         operation = Operation.CREATE if old is None else Operation.UPDATE
@@ -189,9 +188,8 @@ class Strategies:
         kept = {name: document["metadata"][name] for name in ("resourceVersion", "managedFields") if name in document["metadata"]}
         metadata = {**verdict.admitted["metadata"], **made, **kept}
         admitted = {**verdict.admitted, "metadata": metadata}
-        if document["kind"] == "Pod" and old is None:
-            admitted["status"] = document["status"]
-        return _without_nulls(admitted)
+        whole: Document = _without_nulls(admitted)
+        return {**whole, "status": document["status"]} if document["kind"] == "Pod" else whole
 
 
 def shaped_custom(row: ResourceRow, document: Document) -> Document:
@@ -217,12 +215,22 @@ def _without_nulls(value: Any) -> Any:
     return value
 
 
-def _default_template(document: Document) -> None:
+def _with_conditions(status: Document, zero: Document) -> Document:
+    """Return a status whose conditions are as Go writes them: some fields always, others only if not empty."""
+    conditions = [
+        {**zero, **{name: value for name, value in condition.items() if value != ""}}
+        for condition in status.get("conditions") or ()
+    ]
+    return {**status, "conditions": conditions} if conditions else status
+
+
+def _with_template(document: Document) -> Document:
     spec = document.get("spec") or {}
     template = spec.get("template") or {}
-    if template.get("spec"):
-        inner = {**template, "spec": pods.defaulted_spec(template["spec"])}
-        document["spec"] = {**spec, "template": inner}
+    if not template.get("spec"):
+        return document
+    inner = {**template, "spec": pods.defaulted_spec(template["spec"])}
+    return {**document, "spec": {**spec, "template": inner}}
 
 
 def _copy(new: Document, old: Mapping[str, Any], name: str) -> None:
