@@ -25,7 +25,7 @@ _END = "end"
 _PLACE = re.compile(r"\{(uid|version|stale) ([^}]*)\}")
 _UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
-_NUMBER = re.compile(r"\b\d+\b")
+_VERSION = re.compile(r"(?<=\()\d+(?=\))")
 
 
 class Answer(NamedTuple):
@@ -227,6 +227,8 @@ class _Names:
             for item in normal["items"]:
                 item.pop("apiVersion", None)
                 item.pop("kind", None)
+        if "resourceVersion" in value:
+            normal["resourceVersion"] = self._versions.get(value["resourceVersion"], "")
         if "managedFields" in value:
             normal["managedFields"].sort(key=lambda entry: str(sorted(entry.items())))
         return normal
@@ -236,7 +238,7 @@ class _Names:
             text = text.partition("\n")[0]
         text = _TIME.sub("TIME", text.replace(self._namespace, "NS"))
         text = _UID.sub(lambda match: self._uids.get(match[0], match[0]), text)
-        return _NUMBER.sub(lambda match: self._versions.get(match[0], match[0]), text)
+        return _VERSION.sub(lambda match: self._versions.get(match[0], match[0]), text)
 
 
 Histories = Mapping[str, list[Any]]
@@ -297,8 +299,17 @@ def _difference(steps: Sequence[Step], real: list[Any], model: list[Any]) -> str
     for index, (first, second) in enumerate(zip(real, model, strict=True)):
         if first != second:
             shown = [str(step) for step in steps[: index + 1]]
-            return "\n".join((*shown, *_changes(first, second, "")))
+            return "\n".join((*shown, *_changes(first, second, ""), *_summary(real, model)))
     raise AssertionError("no difference")
+
+
+def _summary(real: list[Any], model: list[Any]) -> Iterable[str]:
+    """Yield the events of both sides in short."""
+    for name, side in (("server", real), ("model ", model)):
+        events = [
+            (event, body["kind"], body["metadata"]["name"], body["metadata"]["resourceVersion"]) for event, body in side[-1]
+        ]
+        yield f"  events of the {name}: {events}"
 
 
 def _changes(real: Any, model: Any, path: str) -> Iterable[str]:

@@ -133,26 +133,27 @@ _PODS = TestedKind(
         {"spec": {"schedulerName": "other"}},
     ),
 )
+_SEEN = {"observedGeneration": 9}
 _BUDGETS = TestedKind(
     "policy/v1",
     "PodDisruptionBudget",
     "poddisruptionbudgets",
     (
         {"spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}},
-        {"spec": {"maxUnavailable": "50%", "selector": {"matchLabels": {"app": "api"}}}},
+        {"spec": {"minAvailable": "50%", "selector": {"matchLabels": {"app": "api"}}}},
     ),
     (*_METADATA, {"spec": {"minAvailable": 2}}, {"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}}),
     tuple(
         {
             "status": {
-                "observedGeneration": observed,
+                **observed,
                 "disruptionsAllowed": allowed,
                 "currentHealthy": healthy,
                 "desiredHealthy": 1,
                 "expectedPods": 2,
             }
         }
-        for observed, allowed, healthy in ((0, 1, 2), (9, 1, 2), (9, 0, 1), (9, 0, 2))
+        for observed, allowed, healthy in (({}, 1, 2), (_SEEN, 1, 2), (_SEEN, 0, 1), (_SEEN, 0, 2))
     ),
 )
 _CONFIG_MAPS = TestedKind(
@@ -375,15 +376,22 @@ def _patch(random: Random, kind: TestedKind, path: str, place: str, query: Body)
     return Step("PATCH", path + end, query, body, content_type)
 
 
+_CORE = ("/spec/containers", "/spec/selector", "/spec/schedulingPolicy", "/value", "/status")
+
+
 def _operations(random: Random, kind: TestedKind, change: Body, place: str) -> list[Body]:
-    [(field, value)] = list(change.items())[-1:]
-    inner = next(iter(value.items())) if isinstance(value, dict) and value else None
-    path = f"/{field}" if inner is None else f"/{field}/{inner[0]}"
-    given = value if inner is None else inner[1]
-    operation = random.choice(("add", "replace", "remove", "add"))
-    body: Body = {"op": operation, "path": path}
-    if operation != "remove":
-        body["value"] = {} if given is None else given
+    field = random.choice(list(change))
+    path, value = f"/{field}", change[field]
+    if isinstance(value, dict) and value:
+        name, value = random.choice(list(value.items()))
+        path = f"{path}/{name}"
+    # No value of a wrong type: the texts of decoders are not modelled. Nor is an object without its core.
+    choices = [] if value is None else ["add", "replace"]
+    if path not in _CORE:
+        choices.append("remove")
+    body: Body = {"op": random.choice(choices), "path": path}
+    if body["op"] != "remove":
+        body["value"] = value
     test = {"op": "test", "path": "/metadata/uid", "value": f"{{uid {place}}}"}
     return [test, body] if random.random() < 0.3 else [body]
 

@@ -201,7 +201,7 @@ def applied(
     """
     cut = tuple(ignored)
     if not managers and "uid" in live["metadata"]:
-        first = Manager("before-first-apply", UPDATE, row.api_version(row.stored), "")
+        first = Manager("before-first-apply", UPDATE, version, manager.subresource)
         managers = updated(row, dict(row.zero), live, {}, first, (), time)
     fields = frozenset(_kept(set(_fields_of(row, config, "", ())), cut))
     last = managers[manager].fields if manager in managers else frozenset()
@@ -211,7 +211,7 @@ def applied(
         merged = _pruned(row, merged, last, [fields, *others.values()])
     comparison = _compare(row, live, merged, cut)
     conflicts = {
-        other: sorted(held & comparison.set) for other, held in others.items() if held & comparison.set
+        other: sorted(held & comparison.set, key=_order) for other, held in others.items() if held & comparison.set
     }
     if conflicts and not force:
         raise _refusal(conflicts)
@@ -313,6 +313,36 @@ def _shown(path: FieldPath) -> str:
             keys = jsontext.parse(text.encode(), dict[str, Any])
             parts.append("[" + ",".join(f"{key}={_text(value)}" for key, value in keys.items()) + "]")
     return "".join(parts)
+
+
+def _order(path: FieldPath) -> tuple[tuple[bool, str], ...]:
+    """Return the sorting key of a conflict: the fields of a level come before those in its fields."""
+    last = len(path) - 1
+    return tuple((index < last, element) for index, element in enumerate(path))
+
+
+def decoded(entries: Iterable[Mapping[str, Any]]) -> Managers:
+    """Return the managers of metadata.managedFields."""
+    managers = {}
+    for entry in entries:
+        applies = entry["operation"] == APPLY
+        version = entry["apiVersion"]
+        manager = Manager(
+            entry.get("manager", ""), entry["operation"], "" if applies else version, entry.get("subresource", "")
+        )
+        fields = frozenset(_paths(entry.get("fieldsV1", {}), ()))
+        managers[manager] = ManagedSet(fields, version, entry.get("time", ""))
+    return managers
+
+
+def _paths(tree: Mapping[str, Any], at: FieldPath) -> Iterator[FieldPath]:
+    for name, part in tree.items():
+        if name == ".":
+            yield at
+        elif part:
+            yield from _paths(part, (*at, name))
+        else:
+            yield (*at, name)
 
 
 def encoded(managers: Managers) -> list[Document]:

@@ -116,6 +116,8 @@ def strategic_patch(row: ResourceRow, value: Any, patch: Any, path: str = "") ->
             present.pop(name, None)
         elif isinstance(part, dict | list):
             present[name] = strategic_patch(row, present.get(name), part, inner)
+            if present[name] == []:
+                del present[name]
         else:
             present[name] = part
     return present

@@ -100,7 +100,10 @@ def first_status(spec: Mapping[str, Any], time: str) -> Document:
 def check_update(new: Document, old: Document, *, lists_gated_fields: bool) -> None:
     """Raise ApiError (422) if an update changes more of the spec than it may."""
     spec, stored = new["spec"], old["spec"]
-    errors = []
+    if len(spec["containers"]) != len(stored["containers"]):
+        fault = "spec.containers: Forbidden: pod updates may not add or remove containers"
+        raise_invalid("Pod", new["metadata"]["name"], [fault])
+    errors: list[str] = []
     gated = bool(stored.get("schedulingGates"))
     if _immutable(spec, gated=gated) != _immutable(stored, gated=gated):
         fields = CHANGEABLE + (CHANGEABLE_WHILE_GATED if lists_gated_fields else "")

@@ -183,12 +183,10 @@ class ApiServer:
                 code, document = 201, (yield from self._evict(target, warnings))
             case "POST":
                 code, document = 201, (yield from self._create(target, warnings))
-            case "PUT":
-                document = yield from self._write(target, self._put(target), warnings)
-            case "PATCH":
-                new = self.store.find(target.row, target.key) is None
-                document = yield from self._write(target, self._patch(target), warnings)
-                code = 201 if new else 200
+            case "PUT" | "PATCH":
+                edit = self._put(target) if request.method == "PUT" else self._patch(target)
+                code = 200 if self.store.find(target.row, target.key) else 201
+                document = yield from self._write(target, edit, warnings)
             case "DELETE":
                 document = yield from self._delete(target, _options(target), warnings)
             case _:
@@ -410,19 +408,25 @@ class ApiServer:
         def edit(live: ObjectVersion | None) -> Edited:
             if live is None:
                 if target.row.kind in ("Lease", "Event") and not target.subresource:
+                    if uid := sent["metadata"].get("uid"):
+                        raise self._other_uid(target, uid, "")
                     return Edited(sent, {})
                 raise missing(target.row.resource, target.name)
             uid, stored = sent["metadata"].get("uid"), live.document["metadata"]["uid"]
             if uid and uid != stored:
                 raise self._other_uid(target, uid, stored)
-            return Edited(sent, live.managers)
+            # The managers that a client sends replace the stored ones.
+            given, held = sent["metadata"].get("managedFields"), live.document["metadata"].get("managedFields")
+            return Edited(sent, managedfields.decoded(given) if given and given != held else live.managers)
 
         return edit
 
     def _other_uid(self, target: Target, uid: str, stored: str) -> ApiError:
         row = target.row
         plural = f"{row.group}/{row.plural}" if row.custom else _ETCD_NAMES.get(row.plural, row.plural)
-        key = "/".join(part for part in ("/registry", plural, target.namespace, target.name) if part)
+        root = "/registry" if stored else ""
+        key = "/".join(part for part in (root, plural, target.namespace, target.name) if part)
+        key = key if stored else f"/{key}"
         text = (
             f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
             f"Precondition failed: UID in precondition: {uid}, UID in object meta: {stored}"
@@ -494,6 +498,9 @@ class ApiServer:
             live = self.store.find(row, target.key)
             edited = edit(live)
             if live is None:
+                if uid := edited.document["metadata"].get("uid"):
+                    text = f"the provided object specified uid {uid}, and no existing object was found"
+                    raise conflict(row.resource, target.name, f"uid mismatch: {text}")
                 managers = (lambda _: edited.managers) if edited.applies else self._update_managers(target)
                 return (yield from self._insert(target, edited.document, managers, warnings))
             old = live.document
@@ -519,9 +526,9 @@ class ApiServer:
         if changed == old:
             return self._shown(target, old)
         if _is_done(row, changed):
-            if target.dry_run:
-                return self._shown(target, changed)
-            return self._shown(target, self._removed(target, changed).document)
+            if not target.dry_run:
+                self._removed(target, changed)
+            return self._shown(target, changed)
         if target.dry_run:
             return self._shown(target, changed)
         version = self.store.put(row, changed, managers)

@@ -111,6 +111,7 @@ class Strategies:
             metadata_rules.reset_for_status(metadata, old["metadata"])
         elif row.kind == "Pod":
             _copy(metadata, old["metadata"], "ownerReferences")
+            metadata.pop("deletionTimestamp", None)
             status = dict(document.get("status") or {})
             status.setdefault("qosClass", old["status"].get("qosClass"))
             document["status"] = status
@@ -136,13 +137,16 @@ class Strategies:
                 return {**document, "spec": spec, "status": _with_conditions(document["status"], _POD_CONDITION)}
             case "Node":
                 status = {**row.zero["status"], **document["status"]}
+                if "capacity" in status:
+                    status.setdefault("allocatable", status["capacity"])
                 return {**document, "status": _with_conditions(status, _NODE_CONDITION)}
             case "PriorityClass":
                 return {**_CLASS, **document}
             case "StorageClass":
                 return {**_STORAGE_CLASS, **document}
-            case "Secret":
-                return {"type": "Opaque", **document}
+            case "ConfigMap" | "Secret":
+                secret = {"type": "Opaque"} if row.kind == "Secret" else {}
+                return secret | {name: value for name, value in document.items() if value != {}}
             case "Job" | "ReplicaSet" | "Deployment":
                 return _with_template(document)
             case _:
