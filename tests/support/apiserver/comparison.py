@@ -236,6 +236,7 @@ class _Names:
     def _text(self, text: str) -> str:
         if "pod updates may not change" in text:
             text = text.partition("\n")[0]
+        text = text.replace("Key: /registry/", "Key: /")
         text = _TIME.sub("TIME", text.replace(self._namespace, "NS"))
         text = _UID.sub(lambda match: self._uids.get(match[0], match[0]), text)
         return _VERSION.sub(lambda match: self._versions.get(match[0], match[0]), text)

@@ -202,7 +202,7 @@ def applied(
     cut = tuple(ignored)
     if not managers and "uid" in live["metadata"]:
         first = Manager("before-first-apply", UPDATE, version, manager.subresource)
-        managers = updated(row, dict(row.zero), live, {}, first, (), time)
+        managers = updated(row, dict(row.zero), live, {}, first, cut, time)
     fields = frozenset(_kept(set(_fields_of(row, config, "", ())), cut))
     last = managers[manager].fields if manager in managers else frozenset()
     merged = _merge(row, live, config, "")
@@ -273,11 +273,15 @@ def _pruned(row: ResourceRow, merged: Document, last: Fields, owners: Iterable[F
 
 def _without(row: ResourceRow, value: Any, path: str, at: FieldPath, gone: set[FieldPath]) -> Any:
     if isinstance(value, dict):
-        return {
-            name: _without(row, part, f"{path}.{name}" if path else name, (*at, f"f:{name}"), gone)
-            for name, part in value.items()
-            if (*at, f"f:{name}") not in gone
-        }
+        left = {}
+        for name, part in value.items():
+            here = (*at, f"f:{name}")
+            if here not in gone:
+                inner = _without(row, part, f"{path}.{name}" if path else name, here, gone)
+                # A field that has lost all its fields goes too.
+                if inner or inner == part:
+                    left[name] = inner
+        return left
     keys = row.lists.get(path) if isinstance(value, list) else None
     if keys is None:
         return value

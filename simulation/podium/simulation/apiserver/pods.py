@@ -97,12 +97,16 @@ def first_status(spec: Mapping[str, Any], time: str) -> Document:
     return with_condition(status, _GATED, time) if spec.get("schedulingGates") else status
 
 
+def check_containers(new: Document, old: Document) -> None:
+    """Raise ApiError (422) if an update adds or removes containers."""
+    if len(new["spec"].get("containers") or ()) != len(old["spec"]["containers"]):
+        fault = "spec.containers: Forbidden: pod updates may not add or remove containers"
+        raise_invalid("Pod", new["metadata"]["name"], [fault])
+
+
 def check_update(new: Document, old: Document, *, lists_gated_fields: bool) -> None:
     """Raise ApiError (422) if an update changes more of the spec than it may."""
     spec, stored = new["spec"], old["spec"]
-    if len(spec["containers"]) != len(stored["containers"]):
-        fault = "spec.containers: Forbidden: pod updates may not add or remove containers"
-        raise_invalid("Pod", new["metadata"]["name"], [fault])
     errors: list[str] = []
     gated = bool(stored.get("schedulingGates"))
     if _immutable(spec, gated=gated) != _immutable(stored, gated=gated):

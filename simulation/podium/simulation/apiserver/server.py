@@ -381,7 +381,7 @@ class ApiServer:
             for name, value in sent["metadata"].items()
             if name not in ("uid", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink")
         }
-        if str(metadata.pop("resourceVersion", "") or "0").strip("0") and target.request.method == "POST":
+        if str(metadata.get("resourceVersion") or "0").strip("0") and target.request.method == "POST":
             raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
         metadata["uid"] = self._new_uid()
         metadata["creationTimestamp"] = written(self._now())
@@ -424,9 +424,7 @@ class ApiServer:
     def _other_uid(self, target: Target, uid: str, stored: str) -> ApiError:
         row = target.row
         plural = f"{row.group}/{row.plural}" if row.custom else _ETCD_NAMES.get(row.plural, row.plural)
-        root = "/registry" if stored else ""
-        key = "/".join(part for part in (root, plural, target.namespace, target.name) if part)
-        key = key if stored else f"/{key}"
+        key = "/".join(part for part in ("/registry", plural, target.namespace, target.name) if part)
         text = (
             f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
             f"Precondition failed: UID in precondition: {uid}, UID in object meta: {stored}"
@@ -527,7 +525,7 @@ class ApiServer:
             return self._shown(target, old)
         if _is_done(row, changed):
             if not target.dry_run:
-                self._removed(target, changed)
+                self._removed(target, old)
             return self._shown(target, changed)
         if target.dry_run:
             return self._shown(target, changed)
@@ -739,13 +737,11 @@ class ApiServer:
     def _marked(self, row: ResourceRow, document: Document, options: Document) -> tuple[Document, bool] | None:
         """Return an object that a deletion has marked, and whether it waits; None if nothing changes."""
         metadata = dict(document["metadata"])
-        finalizers = list(metadata.get("finalizers") or ())
-        policy = options.get("propagationPolicy")
-        for name, chosen in (("orphan", "Orphan"), ("foregroundDeletion", "Foreground")):
-            if policy == chosen and name not in finalizers:
-                finalizers.append(name)
-        if finalizers != (metadata.get("finalizers") or []):
+        finalizers = _deletion_finalizers(metadata.get("finalizers") or [], options.get("propagationPolicy"))
+        if finalizers:
             metadata["finalizers"] = finalizers
+        else:
+            metadata.pop("finalizers", None)
         grace = self._grace(row, document, options)
         going = "deletionTimestamp" in metadata
         if row.kind == "Namespace":
@@ -797,6 +793,8 @@ class ApiServer:
         return _json(200, {**head, "metadata": {"resourceVersion": str(self.store.revision)}, "items": chosen})
 
 
+# The finalizers by which an API server leaves dependents to the garbage collector.
+_PROPAGATION = {"Orphan": "orphan", "Foreground": "foregroundDeletion"}
 # Values that Go leaves out of metadata.
 _EMPTY = (None, "", {}, [])
 _GUARDED = (
@@ -823,6 +821,16 @@ def _check_preconditions(resource: str, name: str, options: Mapping[str, Any], h
             f"({metadata['resourceVersion']}). The object might have been modified"
         )
         raise conflict(resource, name, text)
+
+
+def _deletion_finalizers(present: list[str], policy: str | None) -> list[str]:
+    """Return the finalizers of an object whose deletion begins: those of garbage collection follow the policy."""
+    finalizers = [name for name in present if name not in _PROPAGATION.values()]
+    if policy is None:
+        chosen = next((name for name in present if name in _PROPAGATION.values()), None)
+    else:
+        chosen = _PROPAGATION.get(policy)
+    return finalizers + ([chosen] if chosen else [])
 
 
 def _options(target: Target) -> Document:

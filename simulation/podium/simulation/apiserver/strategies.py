@@ -95,7 +95,8 @@ class Strategies:
             fault = f'metadata.uid: Invalid value: "{metadata["uid"]}": field is immutable'
             pods.raise_invalid(row.qualified_kind, metadata["name"], [fault])
         if row.kind == "Pod" and subresource == "":
-            document["spec"] = pods.tolerating(document.get("spec") or {})
+            pods.check_containers(document, old)
+            document["spec"] = pods.tolerating(document["spec"])
         document = self._checked(row, document, old, subresource)
         if row.kind == "Pod" and subresource == "":
             pods.check_update(document, old, lists_gated_fields=self._minor.lists_gated_fields)
@@ -107,7 +108,11 @@ class Strategies:
         kept = [name for name in {**document, **old} if name not in ("apiVersion", "kind", "metadata", "status")]
         for name in kept:
             _copy(document, old, name)
-        if row.custom or (row.group == NATIVE_GROUP):
+        if row.custom:
+            kept_fields = metadata.get("managedFields")
+            metadata.clear()
+            metadata.update(old["metadata"], managedFields=kept_fields)
+        elif row.group == NATIVE_GROUP:
             metadata_rules.reset_for_status(metadata, old["metadata"])
         elif row.kind == "Pod":
             _copy(metadata, old["metadata"], "ownerReferences")
