@@ -335,7 +335,7 @@ def _step(random: Random, kind: TestedKind, name: str) -> Step:
 
 def _read(random: Random, kind: TestedKind, path: str, _place: str, _query: Body) -> Step:
     if kind.namespaced and random.random() < 0.5:
-        options = ({}, {"limit": "1"}, {"labelSelector": "app=web"}, {"resourceVersion": "0"})
+        options = ({}, {"limit": "1"}, {"labelSelector": "app=web"})
         return Step("GET", kind.parent, random.choice(options))
     return Step("GET", path)
 
@@ -450,8 +450,6 @@ def _merged(value: Body, change: Body) -> Body:
 
 
 def _without_nulls(value: Body) -> Body:
-    return {
-        name: _without_nulls(part) if isinstance(part, dict) else part
-        for name, part in value.items()
-        if part is not None
-    }
+    """Return a document without nulls, and without objects of nulls alone."""
+    parts = {name: _without_nulls(part) if isinstance(part, dict) else part for name, part in value.items()}
+    return {name: part for name, part in parts.items() if part is not None and (part != {} or value[name] == {})}

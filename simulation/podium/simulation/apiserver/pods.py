@@ -40,7 +40,9 @@ def defaulted_spec(spec: Document) -> Document:
     """Return the spec of a pod, or of a template, with its defaults."""
     whole = {**_SPEC, **spec}
     for name in ("containers", "initContainers"):
-        if whole.get(name):
+        if whole.get(name) is None:
+            whole.pop(name, None)
+        else:
             whole[name] = [_container(container) for container in whole[name]]
     return whole
 

@@ -381,7 +381,7 @@ class ApiServer:
             for name, value in sent["metadata"].items()
             if name not in ("uid", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink")
         }
-        if str(metadata.get("resourceVersion") or "0").strip("0") and target.request.method == "POST":
+        if str(metadata.pop("resourceVersion", "0")).strip("0") and target.request.method == "POST":
             raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
         metadata["uid"] = self._new_uid()
         metadata["creationTimestamp"] = written(self._now())
@@ -717,7 +717,10 @@ class ApiServer:
             return self._stored_again(target, document, held.managers)
         if dry:
             return self._deleted(target, document)
-        if document != held.document:
+        if self._grace(row, document, options) is None:
+            document = held.document
+        elif document != held.document:
+            # Pods are marked first, although they do not wait.
             document = self._stored_again(target, document, held.managers)
         return self._deleted(target, self._removed(target, document).document)
 

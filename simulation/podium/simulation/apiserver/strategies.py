@@ -132,16 +132,18 @@ class Strategies:
         """Return an object with the defaults of decoding, and without unknown fields."""
         if row.custom:
             return shaped_custom(row, document)
-        absent = {name: value for name, value in row.zero.items() if value is not None and name not in document}
-        document = {**document, **absent}
+        for name, value in row.zero.items():
+            given = document.get(name, value)
+            whole = {**value, **given} if isinstance(value, dict) else given
+            document = {**document, name: whole}
         match row.kind:
             case "PodGroup" | "CompositePodGroup" | "Workload":
                 return self._canonical(row, document)
             case "Pod":
-                spec = pods.defaulted_spec(document.get("spec") or {})
+                spec = pods.defaulted_spec(document["spec"])
                 return {**document, "spec": spec, "status": _with_conditions(document["status"], _POD_CONDITION)}
             case "Node":
-                status = {**row.zero["status"], **document["status"]}
+                status = dict(document["status"])
                 if "capacity" in status:
                     status.setdefault("allocatable", status["capacity"])
                 return {**document, "status": _with_conditions(status, _NODE_CONDITION)}
