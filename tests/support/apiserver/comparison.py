@@ -281,6 +281,24 @@ def normal(story: Story, events: Sequence[Any]) -> list[Any]:
     return [*answers, [(event["type"], names.normal(event["object"])) for event in events]]
 
 
+def shrunk(
+    sides: tuple[RealSide, ModelSide], steps: Sequence[Step], kinds: Sequence[TestedKind], number: Callable[[], int]
+) -> str:
+    """Return the story of a sequence that differs, without the requests that the difference does not need."""
+    story = ""
+    index = 0
+    while index < len(steps):
+        fewer = [*steps[:index], *steps[index + 1 :]]
+        if fewer and (found := compare(sides, [fewer], kinds, number)):
+            steps, story = fewer, found[0][1]
+        else:
+            index += 1
+    if not story:
+        found = compare(sides, [steps], kinds, number)
+        story = found[0][1] if found else "the difference does not appear again: " + "\n".join(map(str, steps))
+    return story
+
+
 def compare(
     sides: tuple[RealSide, ModelSide],
     sequences: Sequence[Sequence[Step]],

@@ -421,7 +421,7 @@ def _delete(random: Random, _kind: TestedKind, path: str, place: str, query: Bod
         body["preconditions"] = preconditions
     if random.random() < 0.2:
         body["propagationPolicy"] = random.choice(("Background", "Foreground", "Orphan"))
-    if "dryRun" in query:
+    if "dryRun" in query and "propagationPolicy" not in body:
         body["dryRun"] = ["All"]
     return Step("DELETE", path, {}, body if len(body) > 2 or random.random() < 0.5 else None)
 

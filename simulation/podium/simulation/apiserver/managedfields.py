@@ -349,6 +349,9 @@ def _paths(tree: Mapping[str, Any], at: FieldPath) -> Iterator[FieldPath]:
             yield (*at, name)
 
 
+_SORTED_BY = ("operation", "time", "manager", "apiVersion", "subresource")
+
+
 def encoded(managers: Managers) -> list[Document]:
     """Return metadata.managedFields."""
     entries = []
@@ -366,7 +369,7 @@ def encoded(managers: Managers) -> list[Document]:
         if manager.subresource:
             entry["subresource"] = manager.subresource
         entries.append(entry)
-    entries.sort(key=lambda entry: (entry["operation"], entry.get("time", ""), entry["manager"], entry["apiVersion"]))
+    entries.sort(key=lambda entry: tuple(str(entry.get(name, "")) for name in _SORTED_BY))
     return entries
 
 

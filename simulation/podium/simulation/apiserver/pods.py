@@ -100,10 +100,16 @@ def first_status(spec: Mapping[str, Any], time: str) -> Document:
 
 
 def check_containers(new: Document, old: Document) -> None:
-    """Raise ApiError (422) if an update adds or removes containers."""
-    if len(new["spec"].get("containers") or ()) != len(old["spec"]["containers"]):
-        fault = "spec.containers: Forbidden: pod updates may not add or remove containers"
-        raise_invalid("Pod", new["metadata"]["name"], [fault])
+    """Raise ApiError (422) if an update adds or removes containers, or their images."""
+    containers = new["spec"].get("containers") or ()
+    errors = [
+        f"spec.containers[{index}].image: Required value"
+        for index, container in enumerate(containers)
+        if not container.get("image")
+    ]
+    if len(containers) != len(old["spec"]["containers"]):
+        errors = ["spec.containers: Forbidden: pod updates may not add or remove containers"]
+    raise_invalid("Pod", new["metadata"]["name"], errors)
 
 
 def check_update(new: Document, old: Document, *, lists_gated_fields: bool) -> None:

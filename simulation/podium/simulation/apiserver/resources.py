@@ -48,7 +48,8 @@ class ResourceRow(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     `lists` and `atomic` are the types of its lists and its atomic maps by path. `zero` is the object that Go
     decodes from nothing, with None for a list: the fields of a new object are compared with it.
     `has_generation`: a change of anything but metadata and status counts. With `guarded` an update needs a
-    resourceVersion. `returns_deleted`: the answer to a deletion is the object. `schemas` are the schemas of a
+    resourceVersion. `returns_deleted`: the answer to a deletion is the object. `resets_status`: the main path
+    gives no manager fields of the status. `schemas` are the schemas of a
     custom resource by version.
     """
 
@@ -65,6 +66,7 @@ class ResourceRow(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     has_generation: bool = False
     guarded: bool = False
     returns_deleted: bool = False
+    resets_status: bool = True
     custom: bool = False
     schemas: Mapping[str, Mapping[str, Any]] = {}
 
@@ -225,6 +227,8 @@ def rows_of(minor: Minor) -> Iterable[ResourceRow]:
             lists=_GROUP_LISTS.get(kind, {}),
             zero=_GROUP_ZERO if status else {"spec": {"podGroupTemplates": None}},
             guarded=not minor.free_updates,
+            # The store of 1.36 is not told of the fields that the strategy resets.
+            resets_status=minor.number > 36,
         )
 
 

@@ -66,6 +66,8 @@ _TOO_OLD = (
     "created, modified, or deleted between the time the first chunk was returned and now may show up in the "
     "list."
 )
+# From this minor on, the answer to an update that ends a deletion has the version of the deletion.
+_ANSWERS_LAST_VERSION = 38
 # Kinds whose key in etcd is not that of their resource.
 _ETCD_NAMES = {"nodes": "minions"}
 
@@ -525,7 +527,9 @@ class ApiServer:
             return self._shown(target, old)
         if _is_done(row, changed):
             if not target.dry_run:
-                self._removed(target, old)
+                removed = self._removed(target, old)
+                if self._minor.number >= _ANSWERS_LAST_VERSION:
+                    metadata["resourceVersion"] = str(removed.revision)
             return self._shown(target, changed)
         if target.dry_run:
             return self._shown(target, changed)
@@ -754,14 +758,16 @@ class ApiServer:
             metadata.pop("deletionGracePeriodSeconds")
             return {**document, "metadata": metadata, "status": {**document["status"], "phase": "Terminating"}}, True
         if going:
+            if grace is None:
+                return {**document, "metadata": metadata}, bool(finalizers)
             left = metadata.get("deletionGracePeriodSeconds", 0)
-            if grace is not None and "gracePeriodSeconds" in options and grace < left:
-                begun = datetime.fromisoformat(metadata["deletionTimestamp"]) - timedelta(seconds=left)
-                metadata["deletionTimestamp"] = written(begun + timedelta(seconds=grace))
-                metadata["deletionGracePeriodSeconds"] = left = grace
-            elif left:
+            if options.get("gracePeriodSeconds") is None or options["gracePeriodSeconds"] >= left:
                 return None
-            return {**document, "metadata": metadata}, bool(finalizers) or left > 0
+            grace = max(options["gracePeriodSeconds"], 0)
+            begun = datetime.fromisoformat(metadata["deletionTimestamp"]) - timedelta(seconds=left)
+            metadata["deletionTimestamp"] = written(begun + timedelta(seconds=grace))
+            metadata["deletionGracePeriodSeconds"] = grace
+            return {**document, "metadata": metadata}, bool(finalizers) or grace > 0
         if grace is not None or finalizers:
             self._mark(metadata, grace or 0)
         return {**document, "metadata": metadata}, bool(finalizers or grace)
@@ -853,7 +859,7 @@ def _unapplied(row: ResourceRow, subresource: str) -> tuple[FieldPath, ...]:
         if row.custom or row.group:
             return (("f:spec",), ("f:metadata",))
         return (("f:spec",), ("f:metadata", "f:ownerReferences"))
-    return (("f:status",),) if "status" in row.subresources else ()
+    return (("f:status",),) if "status" in row.subresources and row.resets_status else ()
 
 
 def _set_managers(metadata: Document, managers: Managers, live: ObjectVersion | None) -> None:

@@ -92,7 +92,8 @@ class Strategies:
         metadata_rules.reset_on_update(metadata, old["metadata"])
         document["metadata"] = metadata
         if metadata["uid"] != old["metadata"]["uid"]:
-            fault = f'metadata.uid: Invalid value: "{metadata["uid"]}": field is immutable'
+            given = "null" if self._minor.declared_fields and not row.custom else f'"{metadata["uid"]}"'
+            fault = f"metadata.uid: Invalid value: {given}: field is immutable"
             pods.raise_invalid(row.qualified_kind, metadata["name"], [fault])
         if row.kind == "Pod" and subresource == "":
             pods.check_containers(document, old)
@@ -182,6 +183,8 @@ class Strategies:
             errors = metadata_rules.check_create(metadata, name, namespaced=row.namespaced, minor=minor)
         else:
             errors = metadata_rules.check_update(metadata, old["metadata"], namespaced=row.namespaced, minor=minor)
+        if minor.declared_fields and not row.custom:
+            errors = metadata_rules.declare(errors)
         pods.raise_invalid(row.qualified_kind, metadata["name"], list(dict.fromkeys(map(str, errors))))
         return document
 
