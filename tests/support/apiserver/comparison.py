@@ -172,7 +172,9 @@ def told(side: Side, steps: Sequence[Step], number: int) -> Story:
         if "dryRun" in step.query and answer.code == 201:
             metadata.pop("resourceVersion", None)
         elif "dryRun" not in step.query and "uid" in metadata:
-            plural = next(part for part in step.path.split("/")[::-1] if part.endswith("s") and part != "status")
+            plural = next(
+                part for part in step.path.split("/")[::-1] if part.endswith("s") and part != "status"
+            )
             seen[f"{plural}/{metadata['name']}"].append(answer.body)
     return Story(steps, namespace, answers)
 
@@ -239,7 +241,9 @@ class _Names:
         """Return a value without what differs between any two servers."""
         match value:
             case {"kind": "Status", **rest}:
-                return {name: self.normal(rest[name]) for name in ("message", "reason", "code") if name in rest}
+                return {
+                    name: self.normal(rest[name]) for name in ("message", "reason", "code") if name in rest
+                }
             case dict():
                 return self._object(value)
             case list():
@@ -276,13 +280,18 @@ Histories = Mapping[str, list[Any]]
 
 def normal(story: Story, events: Sequence[Any]) -> list[Any]:
     """Return the answers of a story, and its events, without what differs between any two servers."""
-    names = _Names([*(answer.body for answer in story.answers), *(event["object"] for event in events)], story.namespace)
+    names = _Names(
+        [*(answer.body for answer in story.answers), *(event["object"] for event in events)], story.namespace
+    )
     answers = [(answer.code, names.normal(answer.body)) for answer in story.answers]
     return [*answers, [(event["type"], names.normal(event["object"])) for event in events]]
 
 
 def shrunk(
-    sides: tuple[RealSide, ModelSide], steps: Sequence[Step], kinds: Sequence[TestedKind], number: Callable[[], int]
+    sides: tuple[RealSide, ModelSide],
+    steps: Sequence[Step],
+    kinds: Sequence[TestedKind],
+    number: Callable[[], int],
 ) -> str:
     """Return the story of a sequence that differs, without the requests that the difference does not need."""
     story = ""
@@ -295,7 +304,9 @@ def shrunk(
             index += 1
     if not story:
         found = compare(sides, [steps], kinds, number)
-        story = found[0][1] if found else "the difference does not appear again: " + "\n".join(map(str, steps))
+        story = (
+            found[0][1] if found else "the difference does not appear again: " + "\n".join(map(str, steps))
+        )
     return story
 
 
@@ -310,7 +321,9 @@ def compare(
     numbers = [number() for _ in sequences]
     batch = number()
     for side in sides:
-        code, begun = side.ask(Step("POST", "/api/v1/namespaces", body={"metadata": {"name": f"begin-{batch}"}}))
+        code, begun = side.ask(
+            Step("POST", "/api/v1/namespaces", body={"metadata": {"name": f"begin-{batch}"}})
+        )
         assert code == 201, begun
         stories = [told(side, steps, one) for steps, one in zip(sequences, numbers, strict=True)]
         events = _histories(side, kinds, batch, begun["metadata"]["resourceVersion"])
@@ -364,7 +377,8 @@ def _summary(real: list[Any], model: list[Any]) -> Iterable[str]:
     """Yield the events of both sides in short."""
     for name, side in (("server", real), ("model ", model)):
         events = [
-            (event, body["kind"], body["metadata"]["name"], body["metadata"]["resourceVersion"]) for event, body in side[-1]
+            (event, body["kind"], body["metadata"]["name"], body["metadata"]["resourceVersion"])
+            for event, body in side[-1]
         ]
         yield f"  events of the {name}: {events}"
 

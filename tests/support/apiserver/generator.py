@@ -102,7 +102,10 @@ _PODS = TestedKind(
         {
             "metadata": {"ownerReferences": [_OWNER], "labels": {"app": "web"}},
             "spec": {
-                "containers": [_container("c", "x:1", env=[{"name": "A", "value": "1"}]), _container("d", "y")],
+                "containers": [
+                    _container("c", "x:1", env=[{"name": "A", "value": "1"}]),
+                    _container("d", "y"),
+                ],
                 "nodeName": "n",
                 "terminationGracePeriodSeconds": 5,
             },
@@ -129,7 +132,10 @@ _PODS = TestedKind(
         {"status": {"phase": "Failed"}},
         {"status": {"nominatedNodeName": "n"}},
         {"status": {"nominatedNodeName": None}},
-        {"metadata": {"annotations": {"saved": "1"}}, "status": {"conditions": [_condition("Ready", "False")]}},
+        {
+            "metadata": {"annotations": {"saved": "1"}},
+            "status": {"conditions": [_condition("Ready", "False")]},
+        },
         {"spec": {"schedulerName": "other"}},
     ),
 )
@@ -169,9 +175,19 @@ _LEASES = TestedKind(
     "leases",
     (
         {"spec": {"holderIdentity": "one", "leaseDurationSeconds": 15}},
-        {"spec": {"holderIdentity": "one", "leaseTransitions": 0, "renewTime": "2026-01-02T03:04:05.000001Z"}},
+        {
+            "spec": {
+                "holderIdentity": "one",
+                "leaseTransitions": 0,
+                "renewTime": "2026-01-02T03:04:05.000001Z",
+            }
+        },
     ),
-    (*_METADATA, {"spec": {"holderIdentity": "two"}}, {"spec": {"leaseTransitions": 3, "holderIdentity": None}}),
+    (
+        *_METADATA,
+        {"spec": {"holderIdentity": "two"}},
+        {"spec": {"leaseTransitions": 3, "holderIdentity": None}},
+    ),
 )
 _CLASSES = TestedKind(
     "scheduling.k8s.io/v1",
@@ -192,14 +208,22 @@ _NODES = TestedKind(
         {"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}},
         {"spec": {"unschedulable": None, "taints": None}},
     ),
-    (*_CONDITIONS, {"status": {"allocatable": {"cpu": "4"}}}, {"status": {"capacity": {"cpu": "4", "pods": "10"}}}),
+    (
+        *_CONDITIONS,
+        {"status": {"allocatable": {"cpu": "4"}}},
+        {"status": {"capacity": {"cpu": "4", "pods": "10"}}},
+    ),
     namespaced=False,
 )
 _THINGS = TestedKind(
     "example.dev/v1",
     "Thing",
     "things",
-    ({"spec": {"size": 1}}, {"spec": {"size": 2, "parts": [{"name": "p", "weight": 1}]}}, {"spec": {"unknown": 1}}),
+    (
+        {"spec": {"size": 1}},
+        {"spec": {"size": 2, "parts": [{"name": "p", "weight": 1}]}},
+        {"spec": {"unknown": 1}},
+    ),
     (
         *_METADATA,
         {"spec": {"size": 3}},
@@ -303,7 +327,7 @@ def sequence(random: Random, among: Sequence[TestedKind]) -> list[Step]:
     """Return 5 to 15 requests about two objects of one kind or, for evictions, of two kinds."""
     main = random.choices(among, [4, 0, 2, 1, 1, 1, 2, 2][: len(among)])[0]
     used = [main]
-    if main is _PODS and random.random() < 0.5 or random.random() < 0.1:
+    if (main is _PODS and random.random() < 0.5) or random.random() < 0.1:
         used.append(_BUDGETS)
     steps = [_creation(random, kind, NAMES[0]) for kind in used]
     while len(steps) < random.randint(5, 15):
@@ -362,7 +386,12 @@ def _put(random: Random, kind: TestedKind, path: str, place: str, query: Body) -
     end, change = _part(random, kind)
     version = random.choices((None, f"{{stale {place}}}", ""), [6, 2, 1])[0]
     metadata = {} if version is None else {"metadata": {"resourceVersion": version or None}}
-    return Step("PUT", path + end, query, {SENT: place, "unseen": kind.head(kind.named(place[-1])), "change": _merged(change, metadata)})
+    return Step(
+        "PUT",
+        path + end,
+        query,
+        {SENT: place, "unseen": kind.head(kind.named(place[-1])), "change": _merged(change, metadata)},
+    )
 
 
 def _patch(random: Random, kind: TestedKind, path: str, place: str, query: Body) -> Step:
@@ -430,7 +459,12 @@ def _bind(random: Random, kind: TestedKind, path: str, place: str, query: Body) 
     metadata = {"name": kind.named(place[-1]), **_preconditions(random, place)}
     metadata.pop("resourceVersion", None)
     target = {"apiVersion": "v1", "kind": "Node", "name": random.choice(("n", "m"))}
-    return Step("POST", f"{path}/binding", query, {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target})
+    return Step(
+        "POST",
+        f"{path}/binding",
+        query,
+        {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target},
+    )
 
 
 def _evict(random: Random, kind: TestedKind, path: str, place: str, query: Body) -> Step:
@@ -452,4 +486,6 @@ def _merged(value: Body, change: Body) -> Body:
 def _without_nulls(value: Body) -> Body:
     """Return a document without nulls, and without objects of nulls alone."""
     parts = {name: _without_nulls(part) if isinstance(part, dict) else part for name, part in value.items()}
-    return {name: part for name, part in parts.items() if part is not None and (part != {} or value[name] == {})}
+    return {
+        name: part for name, part in parts.items() if part is not None and (part != {} or value[name] == {})
+    }

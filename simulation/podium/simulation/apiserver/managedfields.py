@@ -50,11 +50,13 @@ class ManagedSet(NamedTuple):
 Managers = Mapping[Manager, ManagedSet]
 
 
-class _Missing:
+class _Absence:
     """The value of a field that an object does not have."""
 
 
-_MISSING = _Missing()
+_MISSING = _Absence()
+# The value of a field that has lost all its fields: it goes, and its managers keep it.
+_EMPTIED = _Absence()
 
 
 class _Comparison(NamedTuple):
@@ -78,7 +80,7 @@ def _text(value: Any) -> str:
 def _compare(row: ResourceRow, old: Document, new: Document, ignored: tuple[FieldPath, ...]) -> _Comparison:
     found = _Comparison(set(), set())
     for name in {**old, **new}:
-        _walk(row, old.get(name, _MISSING), new.get(name, _MISSING), name, (f"f:{name}",), found)
+        _walk(row, old.get(name, _MISSING), new.get(name, _MISSING), name, (f"f:{name}",), found=found)
     return _Comparison(_kept(found.set, ignored), _kept(found.removed, ignored))
 
 
@@ -89,12 +91,11 @@ def _kept(fields: set[FieldPath], ignored: tuple[FieldPath, ...]) -> set[FieldPa
     return {path for path in kept if not any(path[: len(prefix)] == prefix for prefix in ignored)}
 
 
-def _walk(
-    row: ResourceRow, old: Any, new: Any, path: str, at: FieldPath, found: _Comparison
-) -> None:
+def _walk(row: ResourceRow, old: Any, new: Any, path: str, at: FieldPath, *, found: _Comparison) -> None:
     if old is new or old == new:
         return
-    value = old if new is _MISSING or (new is None and old is not _MISSING) else new
+    absent = isinstance(new, _Absence) or (new is None and old is not _MISSING)
+    value = old if absent else new
     keys = row.lists.get(path) if isinstance(value, list) else None
     if isinstance(value, dict) and path not in row.atomic:
         before, after = _dict(old), _dict(new)
@@ -102,12 +103,12 @@ def _walk(
             if (path, name) != ("metadata", "managedFields"):
                 part = f"{path}.{name}"
                 here = (*at, f"f:{name}")
-                _walk(row, before.get(name, _MISSING), after.get(name, _MISSING), part, here, found)
+                _walk(row, before.get(name, _MISSING), after.get(name, _MISSING), part, here, found=found)
     elif keys is not None:
         earlier, later = _items(keys, old), _items(keys, new)
         for element in {**earlier, **later}:
             here = (*at, element)
-            _walk(row, earlier.get(element, _MISSING), later.get(element, _MISSING), path, here, found)
+            _walk(row, earlier.get(element, _MISSING), later.get(element, _MISSING), path, here, found=found)
         if not earlier and not later:
             return
     elif old is not _MISSING and new is not _MISSING:
@@ -149,6 +150,7 @@ def updated(
     new: Document,
     managers: Managers,
     manager: Manager,
+    *,
     ignored: Iterable[FieldPath],
     time: str,
 ) -> Managers:
@@ -202,7 +204,7 @@ def applied(
     cut = tuple(ignored)
     if not managers and "uid" in live["metadata"]:
         first = Manager("before-first-apply", UPDATE, version, manager.subresource)
-        managers = updated(row, dict(row.zero), live, {}, first, cut, time)
+        managers = updated(row, dict(row.zero), live, {}, first, ignored=cut, time=time)
     fields = frozenset(_kept(set(_fields_of(row, config, "", ())), cut))
     last = managers[manager].fields if manager in managers else frozenset()
     merged = _merge(row, live, config, "")
@@ -211,10 +213,13 @@ def applied(
         merged = _pruned(row, merged, last, [fields, *others.values()])
     comparison = _compare(row, live, merged, cut)
     conflicts = {
-        other: sorted(held & comparison.set, key=_order) for other, held in others.items() if held & comparison.set
+        other: sorted(held & comparison.set, key=_order)
+        for other, held in others.items()
+        if held & comparison.set
     }
     if conflicts and not force:
         raise _refusal(conflicts)
+    merged = _cleaned(merged) if last else merged
     after = _taken({other: held for other, held in managers.items() if other != manager}, comparison)
     held = managers.get(manager)
     if merged == live:
@@ -278,9 +283,7 @@ def _without(row: ResourceRow, value: Any, path: str, at: FieldPath, gone: set[F
             here = (*at, f"f:{name}")
             if here not in gone:
                 inner = _without(row, part, f"{path}.{name}" if path else name, here, gone)
-                # A field that has lost all its fields goes too.
-                if inner or inner == part:
-                    left[name] = inner
+                left[name] = inner if inner or inner == part else _EMPTIED
         return left
     keys = row.lists.get(path) if isinstance(value, list) else None
     if keys is None:
@@ -290,6 +293,12 @@ def _without(row: ResourceRow, value: Any, path: str, at: FieldPath, gone: set[F
         for element, item in _items(keys, value).items()
         if (*at, element) not in gone
     ]
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _cleaned(part) for name, part in value.items() if part is not _EMPTIED}
+    return [_cleaned(item) for item in value] if isinstance(value, list) else value
 
 
 def _refusal(conflicts: Mapping[Manager, list[FieldPath]]) -> ApiError:
@@ -332,7 +341,10 @@ def decoded(entries: Iterable[Mapping[str, Any]]) -> Managers:
         applies = entry["operation"] == APPLY
         version = entry["apiVersion"]
         manager = Manager(
-            entry.get("manager", ""), entry["operation"], "" if applies else version, entry.get("subresource", "")
+            entry.get("manager", ""),
+            entry["operation"],
+            "" if applies else version,
+            entry.get("subresource", ""),
         )
         fields = frozenset(_paths(entry.get("fieldsV1", {}), ()))
         managers[manager] = ManagedSet(fields, version, entry.get("time", ""))
@@ -386,5 +398,6 @@ def _tree(fields: Fields) -> Document:
 def _leaves(tree: Document) -> Document:
     """Return the tree with a mark only at fields that have fields in them."""
     return {
-        name: {} if list(part) == ["."] else _leaves(part) if name != "." else {} for name, part in tree.items()
+        name: {} if list(part) == ["."] else _leaves(part) if name != "." else {}
+        for name, part in tree.items()
     }

@@ -68,11 +68,17 @@ def tolerating(spec: Document) -> Document:
     tolerations = list(spec.get("tolerations") or ())
     for key in _EVICTING_TAINTS:
         if not any(
-            toleration.get("key", key) in (key, "") and toleration.get("effect", "NoExecute") in ("NoExecute", "")
+            toleration.get("key", key) in (key, "")
+            and toleration.get("effect", "NoExecute") in ("NoExecute", "")
             for toleration in tolerations
         ):
             tolerations.append(
-                {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _TOLERATED_SECONDS}
+                {
+                    "key": key,
+                    "operator": "Exists",
+                    "effect": "NoExecute",
+                    "tolerationSeconds": _TOLERATED_SECONDS,
+                }
             )
     return {**spec, "tolerations": tolerations}
 
@@ -120,6 +126,9 @@ def check_update(new: Document, old: Document, *, lists_gated_fields: bool) -> N
     if _immutable(spec, gated=gated) != _immutable(stored, gated=gated):
         fields = CHANGEABLE + (CHANGEABLE_WHILE_GATED if lists_gated_fields else "")
         errors.append(f"spec: Forbidden: pod updates may not change fields other than {fields}\n")
+    if stored.get("activeDeadlineSeconds") and not spec.get("activeDeadlineSeconds"):
+        fault = "must not update from a positive integer to nil value"
+        errors.append(f"spec.activeDeadlineSeconds: Invalid value: null: {fault}")
     tolerations = [_endless(toleration) for toleration in spec.get("tolerations") or ()]
     if any(_endless(toleration) not in tolerations for toleration in stored.get("tolerations") or ()):
         detail = "existing toleration can not be modified except its tolerationSeconds"
@@ -207,7 +216,9 @@ def charged(pod: Mapping[str, Any], budgets: Iterable[Document], time: str) -> t
     """
     matching = [budget for budget in budgets if _covers(budget, pod)]
     if len(matching) > 1:
-        text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        text = (
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        )
         raise ApiError(500, "", text)
     if not matching:
         return None, False

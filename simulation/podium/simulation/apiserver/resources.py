@@ -95,7 +95,12 @@ class ResourceRow(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             "verbs": verbs,
         }
         parts = [
-            {**entry, "name": f"{self.plural}/{part}", "singularName": "", "verbs": ["get", "patch", "update"]}
+            {
+                **entry,
+                "name": f"{self.plural}/{part}",
+                "singularName": "",
+                "verbs": ["get", "patch", "update"],
+            }
             for part in sorted(self.subresources)
         ]
         return [entry, *parts]
@@ -127,7 +132,9 @@ _NODE_INFO = dict.fromkeys(
 )
 _ZERO: Mapping[str, Any] = {"spec": {}, "status": {}}
 _SELECTED = frozenset({"spec.selector"})
-_POD_ATOMIC = frozenset({"spec.nodeSelector", "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"})
+_POD_ATOMIC = frozenset(
+    {"spec.nodeSelector", "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"}
+)
 _CLUSTER: Mapping[str, Any] = {"namespaced": False}
 _WORKLOAD: Mapping[str, Any] = {
     "lists": _pod_lists("spec.template.spec"),
@@ -151,7 +158,10 @@ _BUILT_IN = (
         "status",
         namespaced=False,
         lists={"status.addresses": ("type",)},
-        zero={"spec": {}, "status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": _NODE_INFO}},
+        zero={
+            "spec": {},
+            "status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": _NODE_INFO},
+        },
     ),
     _row(
         "v1",
@@ -169,13 +179,23 @@ _BUILT_IN = (
     _row("v1", "configmaps", "ConfigMap"),
     _row("v1", "secrets", "Secret"),
     _row("v1", "serviceaccounts", "ServiceAccount", returns_deleted=True, lists={"secrets": ("name",)}),
-    _row("v1", "persistentvolumes", "PersistentVolume", "status", **_CLUSTER, zero=_ZERO, returns_deleted=True),
+    _row(
+        "v1", "persistentvolumes", "PersistentVolume", "status", **_CLUSTER, zero=_ZERO, returns_deleted=True
+    ),
     _row("v1", "persistentvolumeclaims", "PersistentVolumeClaim", "status", zero=_ZERO, returns_deleted=True),
     _row("coordination.k8s.io/v1", "leases", "Lease", zero={"spec": {}}),
-    _row("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", "status", zero={
-        "spec": {},
-        "status": {"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0},
-    }, atomic=_SELECTED, has_generation=True),
+    _row(
+        "policy/v1",
+        "poddisruptionbudgets",
+        "PodDisruptionBudget",
+        "status",
+        zero={
+            "spec": {},
+            "status": {"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0},
+        },
+        atomic=_SELECTED,
+        has_generation=True,
+    ),
     _row("batch/v1", "jobs", "Job", "status", **_WORKLOAD),
     _row("apps/v1", "replicasets", "ReplicaSet", "status", **_WORKLOAD),
     _row("apps/v1", "deployments", "Deployment", "status", **_WORKLOAD),
@@ -184,9 +204,17 @@ _BUILT_IN = (
     _row("storage.k8s.io/v1", "csidrivers", "CSIDriver", **_CLUSTER, zero={"spec": {}}),
     _row("storage.k8s.io/v1", "csistoragecapacities", "CSIStorageCapacity"),
     _row("storage.k8s.io/v1", "volumeattachments", "VolumeAttachment", "status", **_CLUSTER, zero=_ZERO),
-    _row("resource.k8s.io/v1", "resourceclaims", "ResourceClaim", "status", zero=_ZERO, lists={
-        "spec.devices.requests": ("name",), "status.reservedFor": ("uid",),
-    }),
+    _row(
+        "resource.k8s.io/v1",
+        "resourceclaims",
+        "ResourceClaim",
+        "status",
+        zero=_ZERO,
+        lists={
+            "spec.devices.requests": ("name",),
+            "status.reservedFor": ("uid",),
+        },
+    ),
     _row("resource.k8s.io/v1", "resourceclaimtemplates", "ResourceClaimTemplate"),
     _row("resource.k8s.io/v1", "deviceclasses", "DeviceClass", **_CLUSTER, has_generation=True),
     _row("resource.k8s.io/v1", "resourceslices", "ResourceSlice", **_CLUSTER, has_generation=True),
@@ -277,7 +305,11 @@ def undeclared(schema: Mapping[str, Any], value: Any, path: str) -> str:
         properties = schema["properties"]
         # The identity has no schema.
         known = () if path else ("apiVersion", "kind", "metadata")
-        parts = [(properties.get(name), part, f"{path}.{name}") for name, part in value.items() if name not in known]
+        parts = [
+            (properties.get(name), part, f"{path}.{name}")
+            for name, part in value.items()
+            if name not in known
+        ]
     else:
         return ""
     for inner, part, place in parts:
@@ -300,7 +332,9 @@ def shaped(schema: Mapping[str, Any], value: Any) -> Any:
             more = schema["additionalProperties"]
             return {name: shaped(more, part) for name, part in value.items()}
         case dict():
-            known = {name: shaped(properties[name], part) for name, part in value.items() if name in properties}
+            known = {
+                name: shaped(properties[name], part) for name, part in value.items() if name in properties
+            }
             for name, part in properties.items():
                 if name not in known and "default" in part:
                     known[name] = shaped(part, part["default"])

@@ -11,7 +11,7 @@ import msgspec
 
 from podium.api.selectors import Selector
 from podium.simulation.apiserver.managedfields import Managers
-from podium.simulation.apiserver.messages import Document, expired
+from podium.simulation.apiserver.messages import Document, expired, missing
 from podium.simulation.apiserver.resources import ResourceRow
 
 _END = {"k8s.io/initial-events-end": "true"}
@@ -122,6 +122,13 @@ class ObjectStore:
         """Return an object as stored now."""
         return self.resources[row.resource].now.get(key)
 
+    def get(self, row: ResourceRow, key: str) -> ObjectVersion:
+        """Return an object as stored now. Raises ApiError (404)."""
+        held = self.find(row, key)
+        if held is None:
+            raise missing(row.resource, key.partition("/")[2])
+        return held
+
     def put(self, row: ResourceRow, document: Document, managers: Managers) -> ObjectVersion:
         """Store an object in its next version."""
         held = self.resources[row.resource]
@@ -203,7 +210,9 @@ class Watch:
         self._expired = since is not None and since < held.compacted
         self._since = revision
         if since is None:
-            self._first = [self._as(_line("ADDED", body)) for _, _, body in held.selected(selection, revision)]
+            self._first = [
+                self._as(_line("ADDED", body)) for _, _, body in held.selected(selection, revision)
+            ]
             if initial:
                 self._first.append(self._bookmark(revision, _END))
         changes = held.changes
@@ -232,7 +241,11 @@ class Watch:
     @property
     def behind(self) -> bool:
         """Return whether `take` has a line, except that selectors may leave it out."""
-        return bool(self._first) or self._expired or self._position < self._held.dropped + len(self._held.changes)
+        return (
+            bool(self._first)
+            or self._expired
+            or self._position < self._held.dropped + len(self._held.changes)
+        )
 
     def bookmark(self) -> bytes:
         """Return a bookmark of the last line that was taken, or of now if none is left."""
@@ -275,7 +288,10 @@ class Watch:
 def _at(change: Change) -> Document:
     """Return the object before a change, with the version of the change."""
     assert change.before is not None
-    return {**change.before, "metadata": {**change.before["metadata"], "resourceVersion": str(change.revision)}}
+    return {
+        **change.before,
+        "metadata": {**change.before["metadata"], "resourceVersion": str(change.revision)},
+    }
 
 
 def _body(document: Document) -> bytes:

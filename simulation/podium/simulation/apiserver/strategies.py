@@ -68,7 +68,9 @@ class Strategies:
             case "Pod":
                 spec = document.get("spec") or {}
                 if not spec.get("containers"):
-                    pods.raise_invalid("Pod", document["metadata"].get("name", ""), ["spec.containers: Required value"])
+                    pods.raise_invalid(
+                        "Pod", document["metadata"].get("name", ""), ["spec.containers: Required value"]
+                    )
                 document["spec"] = pods.tolerating(spec)
                 document["status"] = pods.first_status(document["spec"], time)
             case "Namespace":
@@ -101,12 +103,16 @@ class Strategies:
         document = self._checked(row, document, old, subresource)
         if row.kind == "Pod" and subresource == "":
             pods.check_update(document, old, lists_gated_fields=self._minor.lists_gated_fields)
-        if row.has_generation and _specified(row, document) != _specified(row, old):
+        if row.has_generation and _specified(document) != _specified(old):
             document["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         return document
 
-    def _keep_for_status(self, row: ResourceRow, document: Document, metadata: Document, old: Document) -> None:
-        kept = [name for name in {**document, **old} if name not in ("apiVersion", "kind", "metadata", "status")]
+    def _keep_for_status(
+        self, row: ResourceRow, document: Document, metadata: Document, old: Document
+    ) -> None:
+        kept = [
+            name for name in {**document, **old} if name not in ("apiVersion", "kind", "metadata", "status")
+        ]
         for name in kept:
             _copy(document, old, name)
         if row.custom:
@@ -122,7 +128,11 @@ class Strategies:
             status.setdefault("qosClass", old["status"].get("qosClass"))
             document["status"] = status
             nominated = status.get("nominatedNodeName")
-            if old["spec"].get("nodeName") and nominated != old["status"].get("nominatedNodeName") and nominated:
+            if (
+                old["spec"].get("nodeName")
+                and nominated != old["status"].get("nominatedNodeName")
+                and nominated
+            ):
                 text = "may not be set on pods that are already bound to a node"
                 pods.raise_invalid("Pod", metadata["name"], [f"status.nominatedNodeName: Forbidden: {text}"])
 
@@ -142,7 +152,11 @@ class Strategies:
                 return self._canonical(row, document)
             case "Pod":
                 spec = pods.defaulted_spec(document["spec"])
-                return {**document, "spec": spec, "status": _with_conditions(document["status"], _POD_CONDITION)}
+                return {
+                    **document,
+                    "spec": spec,
+                    "status": _with_conditions(document["status"], _POD_CONDITION),
+                }
             case "Node":
                 status = dict(document["status"])
                 if "capacity" in status:
@@ -173,7 +187,9 @@ class Strategies:
         whole: Document = _without_nulls({**head, **canonical})
         return whole
 
-    def _checked(self, row: ResourceRow, document: Document, old: Document | None, subresource: str) -> Document:
+    def _checked(
+        self, row: ResourceRow, document: Document, old: Document | None, subresource: str
+    ) -> Document:
         """Return a document after the rules of its kind."""
         if self._is_judged(row) and (row.kind, subresource) != ("Pod", "status"):
             return self._judged(document, old, subresource)
@@ -182,7 +198,9 @@ class Strategies:
             name = metadata["name"]
             errors = metadata_rules.check_create(metadata, name, namespaced=row.namespaced, minor=minor)
         else:
-            errors = metadata_rules.check_update(metadata, old["metadata"], namespaced=row.namespaced, minor=minor)
+            errors = metadata_rules.check_update(
+                metadata, old["metadata"], namespaced=row.namespaced, minor=minor
+            )
         if minor.declared_fields and not row.custom:
             errors = metadata_rules.declare(errors)
         pods.raise_invalid(row.qualified_kind, metadata["name"], list(dict.fromkeys(map(str, errors))))
@@ -199,7 +217,11 @@ class Strategies:
             raise ApiError(verdict.code, verdict.reason, verdict.message)
         assert verdict.admitted is not None
         made = {name: document["metadata"][name] for name in _SERVER_MADE if name in document["metadata"]}
-        kept = {name: document["metadata"][name] for name in ("resourceVersion", "managedFields") if name in document["metadata"]}
+        kept = {
+            name: document["metadata"][name]
+            for name in ("resourceVersion", "managedFields")
+            if name in document["metadata"]
+        }
         metadata = {**verdict.admitted["metadata"], **made, **kept}
         admitted = {**verdict.admitted, "metadata": metadata}
         whole: Document = _without_nulls(admitted)
@@ -230,7 +252,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _with_conditions(status: Document, zero: Document) -> Document:
-    """Return a status whose conditions are as Go writes them: some fields always, others only if not empty."""
+    """Return a status whose conditions have the fields that Go always writes, and no other empty ones."""
     conditions = [
         {**zero, **{name: value for name, value in condition.items() if value != ""}}
         for condition in status.get("conditions") or ()
@@ -254,7 +276,7 @@ def _copy(new: Document, old: Mapping[str, Any], name: str) -> None:
         new.pop(name, None)
 
 
-def _specified(row: ResourceRow, document: Mapping[str, Any]) -> Document:
+def _specified(document: Mapping[str, Any]) -> Document:
     """Return the part of an object whose changes count as generations."""
     hidden = ("apiVersion", "kind", "metadata", "status")
     return {name: value for name, value in document.items() if name not in hidden}

@@ -44,12 +44,9 @@ class ReviewedWrite(NamedTuple):
     dry_run: bool
     user: str
     namespace_labels: Mapping[str, str]
-    options: Document = {}
 
 
-def review_all(
-    webhooks: Iterable[Document], write: ReviewedWrite, uid: str, *, mutating: bool
-) -> Answers:
+def review_all(webhooks: Iterable[Document], write: ReviewedWrite, uid: str, *, mutating: bool) -> Answers:
     """Call the webhooks that match, one after the other; raises ApiError if one denies the write.
 
     An API server calls validating webhooks at the same time, and the first denial is its answer too.
@@ -99,7 +96,9 @@ def _matched_version(webhook: Mapping[str, Any], write: ReviewedWrite) -> str | 
 
 def _labels(write: ReviewedWrite) -> list[Mapping[str, str]]:
     return [
-        document["metadata"].get("labels") or {} for document in (write.document, write.old) if document is not None
+        document["metadata"].get("labels") or {}
+        for document in (write.document, write.old)
+        if document is not None
     ]
 
 
@@ -143,7 +142,7 @@ def _call(webhook: Mapping[str, Any], write: ReviewedWrite, version: str, uid: s
         "object": None if write.document is None else _in_version(row, write.document, version),
         "oldObject": None if write.old is None else _in_version(row, write.old, version),
         "dryRun": write.dry_run,
-        "options": write.options,
+        "options": None,
     }
     if not write.subresource:
         del request["subResource"], request["requestSubResource"]
@@ -178,9 +177,8 @@ def _response(webhook: Mapping[str, Any], answer: bytes | WebhookFailure, uid: s
         return None
     client = webhook["clientConfig"]
     service = client.get("service") or {}
-    url = client.get("url") or (
-        f"https://{service['name']}.{service['namespace']}.svc:{service.get('port', 443)}{service.get('path', '')}"
-    )
+    place = f"{service.get('name')}.{service.get('namespace')}.svc:{service.get('port', 443)}"
+    url = client.get("url") or f"https://{place}{service.get('path', '')}"
     seconds = webhook.get("timeoutSeconds", _TIMEOUT_SECONDS)
     text = (
         f'failed calling webhook "{webhook["name"]}": failed to call webhook: '
@@ -193,6 +191,4 @@ def _denial(name: str, status: Mapping[str, Any]) -> ApiError:
     said = status.get("message") or status.get("reason")
     end = f"denied the request: {said}" if said else "denied the request without explanation"
     code = status.get("code", 0)
-    return ApiError(
-        code if code >= 400 else 400, status.get("reason", ""), f'admission webhook "{name}" {end}'
-    )
+    return ApiError(max(code, 400), status.get("reason", ""), f'admission webhook "{name}" {end}')
