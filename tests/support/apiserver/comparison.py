@@ -18,7 +18,7 @@ from tests.support.waiting import comes
 from podium.minors.minor import Minor
 from podium.simulation.apiserver.messages import ApiRequest
 from podium.simulation.apiserver.patching import merge_patch
-from podium.simulation.apiserver.server import ApiServer
+from podium.simulation.apiserver.server import ApiServer, Handling
 from podium.simulation.apiserver.storage import Watch
 
 _END = "end"
@@ -49,7 +49,7 @@ class RealSide:
     def events(self, paths: Sequence[tuple[str, str]], since: str) -> list[list[Any]]:
         """Return the events of watches since a version, each up to the object END."""
         with ThreadPoolExecutor(len(paths)) as pool:
-            return list(pool.map(lambda path: self._events(*path, since), paths))
+            return list(pool.map(lambda path: self._events(path[0], path[1], since), paths))
 
     def _events(self, path: str, end: str, since: str) -> list[Any]:
         lines = []
@@ -86,16 +86,21 @@ class ModelSide:
 
     def _events(self, path: str, end: str, since: str) -> Iterable[Any]:
         handling = self.server.handle(ApiRequest("GET", path, {"watch": "1", "resourceVersion": since}))
-        try:
-            next(handling)
-        except StopIteration as done:
-            watch = done.value
-        assert isinstance(watch, Watch)
-        for line in watch.take(10**9):
+        for line in watch_of(handling).take(10**9):
             event = msgspec.json.decode(line)
             if event["object"].get("metadata", {}).get("name") == end:
                 return
             yield event
+
+
+def watch_of(handling: Handling) -> Watch:
+    """Return the watch that a request begins."""
+    try:
+        next(handling)
+    except StopIteration as done:
+        watch: Watch = done.value
+        return watch
+    raise AssertionError("a watch calls no webhook")
 
 
 def _uid(random: Random) -> str:
@@ -219,7 +224,7 @@ class _Names:
     def __init__(self, values: Iterable[Any], namespace: str) -> None:
         self._namespace = namespace
         self._uids: dict[str, str] = {}
-        versions = set()
+        versions: set[str] = set()
         for value in values:
             self._collect(value, versions)
         self._versions = {version: f"v{rank}" for rank, version in enumerate(sorted(versions, key=int))}

@@ -4,7 +4,7 @@ A text `{uid pods/a}` in a body is the UID that a side saw last, `{version pods/
 and `{stale pods/a}` the first one. A body with SENT is the object that was seen last, with changes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
@@ -346,7 +346,7 @@ def _step(random: Random, kind: TestedKind, name: str) -> Step:
     place = f"{kind.plural}/{kind.named(name)}"
     if random.random() < 0.08:
         query["dryRun"] = "All"
-    choices = [_creation, _read, _put, _patch, _apply, _delete]
+    choices: list[Callable[..., Step]] = [_creation, _read, _put, _patch, _apply, _delete]
     weights = [2, 2, 3, 6, 4, 3]
     if kind is _PODS:
         choices += [_bind, _evict]
@@ -359,7 +359,7 @@ def _step(random: Random, kind: TestedKind, name: str) -> Step:
 
 def _read(random: Random, kind: TestedKind, path: str, _place: str, _query: Body) -> Step:
     if kind.namespaced and random.random() < 0.5:
-        options = ({}, {"limit": "1"}, {"labelSelector": "app=web"})
+        options: tuple[Mapping[str, str], ...] = ({}, {"limit": "1"}, {"labelSelector": "app=web"})
         return Step("GET", kind.parent, random.choice(options))
     return Step("GET", path)
 

@@ -26,7 +26,7 @@ from podium.simulation.apiserver.storage import ObjectVersion
 # Kinds whose key in etcd is not that of their resource.
 _ETCD_NAMES = {"nodes": "minions"}
 # Values that Go leaves out of metadata.
-_EMPTY = (None, "", {}, [])
+_EMPTY: tuple[Any, ...] = (None, "", {}, [])
 
 
 class Edited(NamedTuple):

@@ -60,7 +60,7 @@ _EMPTIED = _Absence()
 
 
 class _Comparison(NamedTuple):
-    set: set[FieldPath]
+    changed: set[FieldPath]
     removed: set[FieldPath]
 
 
@@ -81,7 +81,7 @@ def _compare(row: ResourceRow, old: Document, new: Document, ignored: tuple[Fiel
     found = _Comparison(set(), set())
     for name in {**old, **new}:
         _walk(row, old.get(name, _MISSING), new.get(name, _MISSING), name, (f"f:{name}",), found=found)
-    return _Comparison(_kept(found.set, ignored), _kept(found.removed, ignored))
+    return _Comparison(_kept(found.changed, ignored), _kept(found.removed, ignored))
 
 
 def _kept(fields: set[FieldPath], ignored: tuple[FieldPath, ...]) -> set[FieldPath]:
@@ -112,10 +112,10 @@ def _walk(row: ResourceRow, old: Any, new: Any, path: str, at: FieldPath, *, fou
         if not earlier and not later:
             return
     elif old is not _MISSING and new is not _MISSING:
-        found.set.add(at)
+        found.changed.add(at)
         return
     if old is _MISSING:
-        found.set.add(at)
+        found.changed.add(at)
     elif new is _MISSING:
         found.removed.add(at)
 
@@ -162,19 +162,19 @@ def updated(
         # An object without managers gets none before its first apply.
         return managers
     comparison = _compare(row, old, new, tuple(ignored))
-    if not comparison.set and not comparison.removed:
+    if not comparison.changed and not comparison.removed:
         return managers
     after = _taken(managers, comparison)
-    if comparison.set:
+    if comparison.changed:
         held = after.pop(manager, None)
-        fields = comparison.set | held.fields if held else frozenset(comparison.set)
+        fields = comparison.changed | held.fields if held else frozenset(comparison.changed)
         after[manager] = ManagedSet(frozenset(fields), manager.api_version, time)
     return after
 
 
 def _taken(managers: Managers, comparison: _Comparison) -> dict[Manager, ManagedSet]:
     """Return the managers without the fields that were changed or removed."""
-    changed = comparison.set | comparison.removed
+    changed = comparison.changed | comparison.removed
     after = {}
     for other, held in managers.items():
         if held.fields.isdisjoint(changed):
@@ -213,9 +213,9 @@ def applied(
         merged = _pruned(row, merged, last, [fields, *others.values()])
     comparison = _compare(row, live, merged, cut)
     conflicts = {
-        other: sorted(held & comparison.set, key=_order)
+        other: sorted(held & comparison.changed, key=_order)
         for other, held in others.items()
-        if held & comparison.set
+        if held & comparison.changed
     }
     if conflicts and not force:
         raise _refusal(conflicts)

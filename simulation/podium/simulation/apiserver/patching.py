@@ -1,6 +1,6 @@
 """Patches: JSON Patch (RFC 6902), merge patch (RFC 7386), and strategic merge patch."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from podium import jsontext
@@ -14,7 +14,7 @@ STRATEGIC = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 
-def json_patch(document: Document, operations: list[Mapping[str, Any]]) -> Document:
+def json_patch(document: Document, operations: Iterable[Mapping[str, Any]]) -> Document:
     """Return a document after the operations. Raises ApiError if one cannot be done."""
     value: Any = document
     for operation in operations:

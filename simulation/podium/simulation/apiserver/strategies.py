@@ -78,6 +78,8 @@ class Strategies:
                 metadata = document["metadata"]
                 labels = {**(metadata.get("labels") or {}), _NAME_LABEL: metadata["name"]}
                 document["metadata"] = {**metadata, "labels": labels}
+            case _:
+                pass
         return self._checked(row, document, None, "")
 
     def updates(self, row: ResourceRow, sent: Document, old: Document, subresource: str) -> Document:
@@ -231,7 +233,7 @@ class Strategies:
 def shaped_custom(row: ResourceRow, document: Document) -> Document:
     """Return the fields of a custom resource by its schema, without the unknown ones."""
     schema = row.schemas.get(row.stored, {})
-    head = {name: document[name] for name in ("apiVersion", "kind", "metadata") if name in document}
+    head: Document = {name: document[name] for name in ("apiVersion", "kind", "metadata")}
     rest = {name: value for name, value in document.items() if name not in head}
     if schema.get("x-kubernetes-preserve-unknown-fields"):
         return document

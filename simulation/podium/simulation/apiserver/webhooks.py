@@ -68,7 +68,7 @@ def review_all(webhooks: Iterable[Document], write: ReviewedWrite, uid: str, *, 
         if not response.get("allowed"):
             raise _denial(webhook["name"], response.get("status") or {})
         if mutating and response.get("patch") and write.document is not None:
-            operations = jsontext.parse(base64.b64decode(response["patch"]), Any)
+            operations = jsontext.parse(base64.b64decode(response["patch"]), list[dict[str, Any]])
             patched = json_patch(_in_version(write.row, write.document, version), operations)
             write = write._replace(document=_in_version(write.row, patched, write.row.stored))
     return Admitted(write.document, tuple(warnings))
@@ -87,7 +87,7 @@ def _matched_version(webhook: Mapping[str, Any], write: ReviewedWrite) -> str | 
     ):
         return None
     exact = webhook.get("matchPolicy", "Equivalent") == "Exact"
-    others = () if exact else (version for version in write.row.versions if version != write.version)
+    others = () if exact else tuple(version for version in write.row.versions if version != write.version)
     for version in (write.version, *others):
         if any(_rule_matches(rule, write, version) for rule in webhook.get("rules") or ()):
             return version
