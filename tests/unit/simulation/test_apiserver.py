@@ -78,7 +78,7 @@ class Cluster:
 
     def watch(self, path: str, **query: str) -> Watch:
         """Return a watch."""
-        watch = self.ask("GET", path, watch="1", **query)
+        watch = self.ask("GET", path, None, None, "", watch="1", **query)
         assert isinstance(watch, Watch)
         return watch
 
@@ -343,7 +343,7 @@ def test_a_definition_serves_its_kind() -> None:
     assert "scheduling.podium.dev" in {entry["name"] for entry in cluster.ok("GET", "/apis")["groups"]}
 
 
-def test_a_user_who_may_not_gets_a_403() -> None:
+def test_a_user_without_the_right_gets_a_403() -> None:
     cluster = Cluster(allowed=lambda _user, verb, resource: (verb, resource) != ("create", "pods/binding"))
     cluster.ok("POST", PODS, POD)
     code, status = cluster.answer("POST", f"{PODS}/p/binding", {"target": {"name": "n"}})

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from podium import jsontext
 from podium.api.times import written
 from podium.simulation.apiserver import managedfields
-from podium.simulation.apiserver.managedfields import APPLY, FieldPath, Manager, Managers
+from podium.simulation.apiserver.managedfields import APPLY, FieldManager, FieldPath, Managers
 from podium.simulation.apiserver.messages import ApiError, Document, bad_request, conflict, missing
 from podium.simulation.apiserver.patching import (
     APPLY_PATCH,
@@ -153,7 +153,7 @@ def _apply_edit(target: Target, patch: Any, now: datetime) -> Edit:
         raise ApiError(500, "", text)
     if config["metadata"].get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
-    manager = Manager(query["fieldManager"], APPLY, "", target.subresource)
+    manager = FieldManager(query["fieldManager"], APPLY, "", target.subresource)
 
     def edit(live: ObjectVersion | None) -> Edited:
         if live is None and target.subresource:

@@ -24,7 +24,7 @@ _HIDDEN = ("managedFields",)
 APPLY, UPDATE = "Apply", "Update"
 
 
-class Manager(NamedTuple):
+class FieldManager(NamedTuple):
     """The identity of a manager. An applier has the same one in all versions."""
 
     name: str
@@ -47,7 +47,7 @@ class ManagedSet(NamedTuple):
     time: str
 
 
-Managers = Mapping[Manager, ManagedSet]
+Managers = Mapping[FieldManager, ManagedSet]
 
 
 class _Absence:
@@ -149,7 +149,7 @@ def updated(
     old: Document,
     new: Document,
     managers: Managers,
-    manager: Manager,
+    manager: FieldManager,
     *,
     ignored: Iterable[FieldPath],
     time: str,
@@ -172,7 +172,7 @@ def updated(
     return after
 
 
-def _taken(managers: Managers, comparison: _Comparison) -> dict[Manager, ManagedSet]:
+def _taken(managers: Managers, comparison: _Comparison) -> dict[FieldManager, ManagedSet]:
     """Return the managers without the fields that were changed or removed."""
     changed = comparison.changed | comparison.removed
     after = {}
@@ -189,7 +189,7 @@ def applied(
     live: Document,
     config: Document,
     managers: Managers,
-    manager: Manager,
+    manager: FieldManager,
     *,
     version: str,
     force: bool,
@@ -203,7 +203,7 @@ def applied(
     """
     cut = tuple(ignored)
     if not managers and "uid" in live["metadata"]:
-        first = Manager("before-first-apply", UPDATE, version, manager.subresource)
+        first = FieldManager("before-first-apply", UPDATE, version, manager.subresource)
         managers = updated(row, dict(row.zero), live, {}, first, ignored=cut, time=time)
     fields = frozenset(_kept(set(_fields_of(row, config, "", ())), cut))
     last = managers[manager].fields if manager in managers else frozenset()
@@ -213,12 +213,12 @@ def applied(
         merged = _pruned(row, merged, last, [fields, *others.values()])
     comparison = _compare(row, live, merged, cut)
     conflicts = {
-        other: sorted(held & comparison.changed, key=_order)
+        other: sorted(held & comparison.changed, key=_conflict_order)
         for other, held in others.items()
         if held & comparison.changed
     }
     if conflicts and not force:
-        raise _refusal(conflicts)
+        raise _conflict_error(conflicts)
     merged = _cleaned(merged) if last else merged
     after = _taken({other: held for other, held in managers.items() if other != manager}, comparison)
     held = managers.get(manager)
@@ -301,7 +301,7 @@ def _cleaned(value: Any) -> Any:
     return [_cleaned(item) for item in value] if isinstance(value, list) else value
 
 
-def _refusal(conflicts: Mapping[Manager, list[FieldPath]]) -> ApiError:
+def _conflict_error(conflicts: Mapping[FieldManager, list[FieldPath]]) -> ApiError:
     count = sum(map(len, conflicts.values()))
     if count == 1:
         [(manager, [path])] = conflicts.items()
@@ -328,7 +328,7 @@ def _shown(path: FieldPath) -> str:
     return "".join(parts)
 
 
-def _order(path: FieldPath) -> tuple[tuple[bool, str], ...]:
+def _conflict_order(path: FieldPath) -> tuple[tuple[bool, str], ...]:
     """Return the sorting key of a conflict: the fields of a level come before those in its fields."""
     last = len(path) - 1
     return tuple((index < last, element) for index, element in enumerate(path))
@@ -340,7 +340,7 @@ def decoded(entries: Iterable[Mapping[str, Any]]) -> Managers:
     for entry in entries:
         applies = entry["operation"] == APPLY
         version = entry["apiVersion"]
-        manager = Manager(
+        manager = FieldManager(
             entry.get("manager", ""),
             entry["operation"],
             "" if applies else version,

@@ -24,7 +24,7 @@ def read(store: ObjectStore, target: Target) -> ApiResponse | Watch:
     """Return the answer to a get or a list, or the watch. Raises ApiError."""
     row, query = target.row, target.request.query
     if target.name:
-        held = store.get(target.row, target.key)
+        held = store.existing(target.row, target.place)
         return ApiResponse(200, served_as(row, target.version, held.body))
     labels = query.get("labelSelector", "")
     try:

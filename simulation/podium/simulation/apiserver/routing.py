@@ -4,7 +4,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from podium.minors.minor import Minor
-from podium.simulation.apiserver.managedfields import UPDATE, Manager
+from podium.simulation.apiserver.managedfields import UPDATE, FieldManager
 from podium.simulation.apiserver.messages import ApiError, ApiRequest, Document
 from podium.simulation.apiserver.resources import ResourceRow
 
@@ -20,7 +20,7 @@ class Target(NamedTuple):
     subresource: str
 
     @property
-    def key(self) -> str:
+    def place(self) -> str:
         """Return the key of the object."""
         return f"{self.namespace}/{self.name}"
 
@@ -30,10 +30,10 @@ class Target(NamedTuple):
         return self.request.query.get("dryRun") == "All"
 
     @property
-    def manager(self) -> Manager:
+    def manager(self) -> FieldManager:
         """Return the manager of an update."""
         name = self.request.query.get("fieldManager") or self.request.user
-        return Manager(name, UPDATE, self.row.api_version(self.version), self.subresource)
+        return FieldManager(name, UPDATE, self.row.api_version(self.version), self.subresource)
 
     @property
     def verb(self) -> str:

@@ -54,7 +54,7 @@ from podium.simulation.apiserver.storage import (
     Watch,
 )
 from podium.simulation.apiserver.strategies import Strategies
-from podium.simulation.apiserver.webhooks import Admitted, ReviewedWrite, review_all
+from podium.simulation.apiserver.webhooks import AdmittedWrite, ReviewedWrite, review_all
 
 Handling = Generator[WebhookCall, bytes | WebhookFailure, ApiResponse | Watch]
 Stored = Generator[WebhookCall, bytes | WebhookFailure, Document]
@@ -144,7 +144,7 @@ class ApiServer:
                 code, document = 201, (yield from self._create(target, warnings))
             case "PUT" | "PATCH":
                 edit = put_edit(target) if request.method == "PUT" else patch_edit(target, self._now())
-                code = 200 if self.store.find(target.row, target.key) else 201
+                code = 200 if self.store.find(target.row, target.place) else 201
                 document = yield from self._write(target, edit, warnings)
             case "DELETE":
                 document = yield from self._delete(target, delete_options(target.request), warnings)
@@ -211,7 +211,7 @@ class ApiServer:
         document = yield from self._admit(target, "CREATE", document, None, warnings)
         document = self._strategies.creates(row, document, written(self._now()))
         yield from self._validate(target, "CREATE", document, None, warnings)
-        held = self.store.find(row, target.key)
+        held = self.store.find(row, target.place)
         if held is not None:
             being = "object is being deleted: " if "deletionTimestamp" in held.document["metadata"] else ""
             raise ApiError(409, "AlreadyExists", f'{being}{row.resource} "{target.name}" already exists')
@@ -221,7 +221,7 @@ class ApiServer:
         """Change an object, or create it if the edit allows that. Raises ApiError."""
         row = target.row
         while True:
-            live = self.store.find(row, target.key)
+            live = self.store.find(row, target.place)
             edited = edit(live)
             if live is None:
                 if uid := edited.document["metadata"].get("uid"):
@@ -237,7 +237,7 @@ class ApiServer:
             document = yield from self._admit(target, "UPDATE", document, old, warnings)
             document = self._strategies.updates(row, document, old, target.subresource)
             yield from self._validate(target, "UPDATE", document, old, warnings)
-            if self.store.find(row, target.key) is not live:
+            if self.store.find(row, target.place) is not live:
                 # A webhook took its time, and another request was first.
                 warnings.clear()
                 continue
@@ -375,7 +375,7 @@ class ApiServer:
             target.request.user,
             labels,
         )
-        admitted: Admitted = yield from review_all(webhooks, write, self._new_uid(), mutating=mutating)
+        admitted: AdmittedWrite = yield from review_all(webhooks, write, self._new_uid(), mutating=mutating)
         warnings += admitted.warnings
         return admitted.document
 
@@ -391,7 +391,7 @@ class ApiServer:
         given = binding.get("metadata") or {}
         if given.get("name", target.name) != target.name:
             raise bad_request("name in URL does not match name in Binding object")
-        held = self.store.get(target.row, target.key)
+        held = self.store.existing(target.row, target.place)
         self._precondition(target, held, given)
         pod = pods.bound(held.document, {**binding, "metadata": given}, written(self._now()))
         if not target.dry_run:
@@ -412,7 +412,7 @@ class ApiServer:
         if dry:
             query = {**target.request.query, "dryRun": "All"}
             target = target._replace(request=target.request._replace(query=query))
-        held = self.store.get(target.row, target.key)
+        held = self.store.existing(target.row, target.place)
         yield from self._validate(target, "CREATE", eviction, None, warnings)
         budget, time = None, written(self._now())
         if not pods.ignores_budgets(held.document):
@@ -445,7 +445,7 @@ class ApiServer:
 
     def _delete(self, target: Target, options: Document, warnings: list[str]) -> Stored:
         row = target.row
-        held = self.store.get(target.row, target.key)
+        held = self.store.existing(target.row, target.place)
         dry = target.dry_run or bool(options.get("dryRun"))
         target = target._replace(
             request=target.request._replace(
@@ -453,7 +453,7 @@ class ApiServer:
             )
         )
         yield from self._validate(target, "DELETE", None, held.document, warnings)
-        held = self.store.get(target.row, target.key)
+        held = self.store.existing(target.row, target.place)
         check_preconditions(row.qualified_kind, target.name, options, held)
         if row.kind == "Namespace" and target.name in ("default", "kube-system", "kube-public"):
             raise ApiError(

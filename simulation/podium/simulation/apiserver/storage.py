@@ -49,7 +49,7 @@ class Selection(NamedTuple):
         """Return whether only the namespace selects."""
         return not (self.labels.requirements or self.fields)
 
-    def matches(self, document: Mapping[str, Any] | None) -> bool:
+    def selects(self, document: Mapping[str, Any] | None) -> bool:
         """Return whether an object is selected."""
         if document is None:
             return False
@@ -94,9 +94,9 @@ class Objects:
         for key in sorted(objects):
             entry = objects[key]
             if isinstance(entry, ObjectVersion):
-                if selection.matches(entry.document):
+                if selection.selects(entry.document):
                     yield key, entry.document, entry.body
-            elif selection.matches(entry):
+            elif selection.selects(entry):
                 yield key, entry, msgspec.json.encode(entry)
 
 
@@ -122,7 +122,7 @@ class ObjectStore:
         """Return an object as stored now."""
         return self.resources[row.resource].now.get(key)
 
-    def get(self, row: ResourceRow, key: str) -> ObjectVersion:
+    def existing(self, row: ResourceRow, key: str) -> ObjectVersion:
         """Return an object as stored now. Raises ApiError (404)."""
         held = self.find(row, key)
         if held is None:
@@ -227,7 +227,7 @@ class Watch:
         held = self._held
         if self._expired or self._position < held.dropped:
             self._expired = True
-            return [self._refusal()]
+            return [self._expiry()]
         lines = []
         while len(lines) < limit and self._position - held.dropped < len(held.changes):
             change = held.changes[self._position - held.dropped]
@@ -259,7 +259,7 @@ class Watch:
         if selection.whole:
             chosen = not selection.namespace or change.key.startswith(f"{selection.namespace}/")
             return change.line if chosen else b""
-        was, now = selection.matches(change.before), selection.matches(change.document)
+        was, now = selection.selects(change.before), selection.selects(change.document)
         if change.type == "DELETED":
             return change.line if was else b""
         if now:
@@ -280,7 +280,7 @@ class Watch:
         }
         return _line("BOOKMARK", msgspec.json.encode(document))
 
-    def _refusal(self) -> bytes:
+    def _expiry(self) -> bytes:
         error = expired(f"too old resource version: {self._since} ({self._held.compacted})")
         return _line("ERROR", msgspec.json.encode(error.status()))
 

@@ -19,11 +19,11 @@ from podium.simulation.apiserver.messages import (
 from podium.simulation.apiserver.patching import json_patch
 from podium.simulation.apiserver.resources import ResourceRow
 
-Answers = Generator[WebhookCall, bytes | WebhookFailure, "Admitted"]
+Answers = Generator[WebhookCall, bytes | WebhookFailure, "AdmittedWrite"]
 _TIMEOUT_SECONDS = 10
 
 
-class Admitted(NamedTuple):
+class AdmittedWrite(NamedTuple):
     """An object after its webhooks, and their warnings."""
 
     document: Document | None
@@ -71,7 +71,7 @@ def review_all(webhooks: Iterable[Document], write: ReviewedWrite, uid: str, *, 
             operations = jsontext.parse(base64.b64decode(response["patch"]), list[dict[str, Any]])
             patched = json_patch(_in_version(write.row, write.document, version), operations)
             write = write._replace(document=_in_version(write.row, patched, write.row.stored))
-    return Admitted(write.document, tuple(warnings))
+    return AdmittedWrite(write.document, tuple(warnings))
 
 
 def _in_version(row: ResourceRow, document: Document, version: str) -> Document:
