@@ -130,8 +130,8 @@ DIFFERENCES = (
 )
 # Texts that differ, and what both sides show instead.
 TEXTS = {
-    r"(pod updates may not change fields other than .*)\n(?s:.*)": r"\1",
-    # The comparison of two objects is printed by Go. The prefix depends on the cache that noticed the UID.
+    # Go prints the comparison of two objects. The prefix of a key depends on the cache that noticed the UID.
+    r"(pod updates may not change fields other than [^\n]*)\n(?s:.*?)(?=, metadata\.|\]?\Z)": r"\1",
     "Key: /registry/": "Key: /",
 }
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from podium import jsontext
 from podium.api.times import written
@@ -43,42 +43,57 @@ def check_preconditions(kind: str, name: str, options: Mapping[str, Any], held: 
         raise conflict(kind, name, text)
 
 
-def marked(
-    row: ResourceRow, document: Document, options: Document, now: datetime
-) -> tuple[Document, bool] | None:
-    """Return an object that a deletion has marked, and whether it waits; None if nothing changes."""
+class Marked(NamedTuple):
+    """An object whose deletion begins or continues.
+
+    `waits`: for a kubelet, or for finalizers. A graceful deletion is stored even if nothing waits for it.
+    """
+
+    document: Document
+    waits: bool
+    graceful: bool = False
+
+
+def marked(row: ResourceRow, document: Document, options: Document, now: datetime) -> Marked | None:
+    """Return an object as a deletion marks it; None if it is being deleted already."""
     metadata = dict(document["metadata"])
-    finalizers = _deletion_finalizers(metadata.get("finalizers") or [], options.get("propagationPolicy"))
-    if finalizers:
-        metadata["finalizers"] = finalizers
-    else:
-        metadata.pop("finalizers", None)
-    grace = grace_period(row, document, options)
     going = "deletionTimestamp" in metadata
     if row.kind == "Namespace":
         if going:
             return None
         _mark(metadata, now, 0)
         metadata.pop("deletionGracePeriodSeconds")
-        return {
-            **document,
-            "metadata": metadata,
-            "status": {**document["status"], "phase": "Terminating"},
-        }, True
-    if going:
-        if grace is None:
-            return {**document, "metadata": metadata}, bool(finalizers)
-        left = metadata.get("deletionGracePeriodSeconds", 0)
-        if options.get("gracePeriodSeconds") is None or options["gracePeriodSeconds"] >= left:
+        status = {**document["status"], "phase": "Terminating"}
+        return Marked({**document, "metadata": metadata, "status": status}, waits=True)
+    grace = _grace_period(row, document, options)
+    graceful = grace is not None
+    if going and (left := metadata.get("deletionGracePeriodSeconds", 0)):
+        if options.get("gracePeriodSeconds", left) >= left:
             return None
-        grace = max(options["gracePeriodSeconds"], 0)
-        begun = datetime.fromisoformat(metadata["deletionTimestamp"]) - timedelta(seconds=left)
-        metadata["deletionTimestamp"] = written(begun + timedelta(seconds=grace))
-        metadata["deletionGracePeriodSeconds"] = grace
-        return {**document, "metadata": metadata}, bool(finalizers) or grace > 0
-    if grace is not None or finalizers:
+        grace = _shorten(metadata, now, left, options["gracePeriodSeconds"])
+    elif going:
+        graceful, grace = False, 0
+    elif graceful:
         _mark(metadata, now, grace or 0)
-    return {**document, "metadata": metadata}, bool(finalizers or grace)
+    finalizers = _deletion_finalizers(metadata.get("finalizers") or [], options.get("propagationPolicy"))
+    if finalizers:
+        metadata["finalizers"] = finalizers
+        if not going and not graceful:
+            _mark(metadata, now, 0)
+    else:
+        metadata.pop("finalizers", None)
+    return Marked({**document, "metadata": metadata}, bool(finalizers or grace), graceful)
+
+
+def _shorten(metadata: Document, now: datetime, left: int, grace: int) -> int:
+    """Shorten a grace period, and return it: never into the past, and to 0 only if that was asked for."""
+    begun = datetime.fromisoformat(metadata["deletionTimestamp"]) - timedelta(seconds=left)
+    end = begun + timedelta(seconds=grace)
+    if end < now:
+        end, grace = now, min(grace, 1)
+    metadata["deletionTimestamp"] = written(end)
+    metadata["deletionGracePeriodSeconds"] = grace
+    return grace
 
 
 def _mark(metadata: Document, now: datetime, grace: int) -> None:
@@ -88,7 +103,7 @@ def _mark(metadata: Document, now: datetime, grace: int) -> None:
         metadata["generation"] += 1
 
 
-def grace_period(row: ResourceRow, document: Document, options: Document) -> int | None:
+def _grace_period(row: ResourceRow, document: Document, options: Document) -> int | None:
     """Return the grace period of a pod in seconds; None for kinds without one."""
     if row.kind != "Pod" or row.custom:
         return None

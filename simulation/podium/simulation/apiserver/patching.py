@@ -140,9 +140,9 @@ def _merged_list(
         item_key(keys, item): strategic_patch(row, before.get(item_key(keys, item)), item, path)
         for item in coming
     }
-    # Both in the order of the server's list; an item that is new to it comes first.
+    # In the order of the patch; an item that is new to the server's list comes before its other items.
     left = [element for element in order if element not in named]
-    right = _in_order([*named], order)
+    right = [*named]
     result: list[Any] = []
     while left or right:
         first = right and left and right[0] in before and order.index(left[0]) < order.index(right[0])
@@ -151,12 +151,6 @@ def _merged_list(
         else:
             result.append(named[right.pop(0)])
     return result
-
-
-def _in_order(elements: list[str], order: list[str]) -> list[str]:
-    """Return elements with the known ones in their order, and the new ones in place."""
-    known = iter(element for element in order if element in elements)
-    return [next(known) if element in order else element for element in elements]
 
 
 def decoded_patch(content_type: str, body: bytes) -> Any:

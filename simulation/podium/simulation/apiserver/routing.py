@@ -8,6 +8,9 @@ from podium.simulation.apiserver.managedfields import UPDATE, FieldManager
 from podium.simulation.apiserver.messages import ApiError, ApiRequest, Document
 from podium.simulation.apiserver.resources import ResourceRow
 
+# The paths of objects and lists are mostly longer.
+_DISCOVERY_DEPTH = 3
+
 
 class Target(NamedTuple):
     """The resource, and the object if any, of a request."""
@@ -97,6 +100,8 @@ class Routes:
 
     def discovery(self, path: str) -> Document | None:
         """Return the discovery document of a path, None for another path."""
+        if path.count("/") > _DISCOVERY_DEPTH:
+            return None
         if path == "/version":
             number = str(self._minor.number)
             return {

@@ -19,7 +19,6 @@ from podium.simulation.apiserver import managedfields, pods
 from podium.simulation.apiserver.deletions import (
     check_preconditions,
     delete_options,
-    grace_period,
     marked,
 )
 from podium.simulation.apiserver.edits import (
@@ -205,11 +204,13 @@ class ApiServer:
         document = self._strategies.defaulted(row, {**sent, "metadata": metadata})
         if managers is None:
             managers = self._updated(target, dict(row.zero), document, {})
+        prepared = document
         if row.kind == "Pod":
             # The plugins that set priority and tolerations come before webhooks.
+            prepared = self._strategies.creates(row, document, written(self._now()))
+        document = yield from self._admit(target, "CREATE", prepared, None, warnings)
+        if row.kind != "Pod" or document is not prepared:
             document = self._strategies.creates(row, document, written(self._now()))
-        document = yield from self._admit(target, "CREATE", document, None, warnings)
-        document = self._strategies.creates(row, document, written(self._now()))
         yield from self._validate(target, "CREATE", document, None, warnings)
         held = self.store.find(row, target.place)
         if held is not None:
@@ -464,19 +465,14 @@ class ApiServer:
         mark = marked(row, held.document, options, self._now())
         if mark is None:
             return self._shown(target, held.document)
-        document, waits = mark
-        if waits:
-            if document == held.document:
-                return self._shown(target, document)
-            return self._stored_again(target, document, held.managers)
-        if dry:
-            return self._deleted(target, document)
-        if grace_period(row, document, options) is None:
-            document = held.document
-        elif document != held.document:
-            # Pods are marked first, although they do not wait.
-            document = self._stored_again(target, document, held.managers)
-        return self._deleted(target, self._removed(target, document).document)
+        document = held.document
+        if mark.document != document and (mark.waits or mark.graceful):
+            document = self._stored_again(target, mark.document, held.managers)
+        if mark.waits:
+            return self._shown(target, document)
+        if not dry:
+            document = self._removed(target, document).document
+        return self._deleted(target, document)
 
     def _stored_again(self, target: Target, document: Document, managers: Managers) -> Document:
         if target.dry_run:
