@@ -23,7 +23,10 @@ from podium.simulation.apiserver.storage import Watch
 MAPS = "/api/v1/namespaces/a/configmaps"
 PODS = "/api/v1/namespaces/a/pods"
 BEGIN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "x"}], "nodeName": "n"}}
+POD: dict[str, Any] = {
+    "metadata": {"name": "p"},
+    "spec": {"containers": [{"name": "c", "image": "x"}], "nodeName": "n"},
+}
 Answers = Callable[[WebhookCall], bytes | WebhookFailure]
 
 
@@ -178,6 +181,32 @@ def test_a_webhook_decides(more: Any, answer: Any, expected: tuple[int, str | No
 
     code, document = cluster.answer("POST", MAPS, {"metadata": {"name": "m"}}, answers)
     assert (code, document.get("message")) == expected
+
+
+@pytest.mark.parametrize(("user", "code"), [("admin", 400), ("other", 201)])
+def test_a_webhook_of_binds_sees_the_binding_if_its_conditions_hold(user: str, code: int) -> None:
+    cluster = Cluster(conditions=lambda _webhook, request: request["userInfo"]["username"] == user)
+    cluster.ok("POST", PODS, {**POD, "spec": {**POD["spec"], "nodeName": None}})
+    cluster.webhook(
+        "Validating",
+        "binds.dev",
+        matchConditions=[{"name": "account", "expression": "request.userInfo.username == 'admin'"}],
+        rules=[
+            {
+                "operations": ["CREATE"],
+                "apiGroups": [""],
+                "apiVersions": ["v1"],
+                "resources": ["pods/binding"],
+            }
+        ],
+    )
+    binding = {"metadata": {"name": "p"}, "target": {"name": "n"}}
+    found, _ = cluster.answer("POST", f"{PODS}/p/binding", binding, lambda call: allows(call, allowed=False))
+    assert found == code
+    for call in cluster.calls:
+        request = msgspec.json.decode(call.body)["request"]
+        assert (request["kind"]["kind"], request["subResource"]) == ("Binding", "binding")
+        assert request["object"] == binding
 
 
 def test_warnings_of_webhooks_are_a_header() -> None:

@@ -53,7 +53,13 @@ from podium.simulation.apiserver.storage import (
     Watch,
 )
 from podium.simulation.apiserver.strategies import Strategies
-from podium.simulation.apiserver.webhooks import AdmittedWrite, ReviewedWrite, review_all
+from podium.simulation.apiserver.webhooks import (
+    AdmittedWrite,
+    Conditions,
+    ReviewedWrite,
+    no_conditions,
+    review_all,
+)
 
 Handling = Generator[WebhookCall, bytes | WebhookFailure, ApiResponse | Watch]
 Stored = Generator[WebhookCall, bytes | WebhookFailure, Document]
@@ -76,10 +82,12 @@ class ApiServer:
         new_suffix: Callable[[], str],
         *,
         allowed: Callable[[str, str, str], bool] = lambda _user, _verb, _resource: True,
+        conditions: Conditions = no_conditions,
     ) -> None:
         """`now` is wall time in UTC; `new_suffix` returns the end of a generated name.
 
-        `allowed` says whether a user may use a verb on a resource.
+        `allowed` says whether a user may use a verb on a resource, and `conditions` whether the
+        matchConditions of a webhook hold.
         """
         self.store = ObjectStore()
         self._minor = minor
@@ -87,6 +95,7 @@ class ApiServer:
         self._new_uid = new_uid
         self._new_suffix = new_suffix
         self._allowed = allowed
+        self._conditions = conditions
         self._strategies = Strategies(minor)
         self._routes = Routes(minor)
         for row in rows_of(minor):
@@ -136,7 +145,7 @@ class ApiServer:
         code = 200
         match request.method:
             case "POST" if target.subresource == "binding":
-                code, document = 201, self._bind(target)
+                code, document = 201, (yield from self._bind(target, warnings))
             case "POST" if target.subresource == "eviction":
                 code, document = 201, (yield from self._evict(target, warnings))
             case "POST":
@@ -375,8 +384,11 @@ class ApiServer:
             target.dry_run,
             target.request.user,
             labels,
+            _POSTED_KINDS.get(target.subresource),
         )
-        admitted: AdmittedWrite = yield from review_all(webhooks, write, self._new_uid(), mutating=mutating)
+        admitted: AdmittedWrite = yield from review_all(
+            webhooks, write, self._new_uid(), self._conditions, mutating=mutating
+        )
         warnings += admitted.warnings
         return admitted.document
 
@@ -387,22 +399,20 @@ class ApiServer:
 
     # Subresources of pods, and deletion.
 
-    def _bind(self, target: Target) -> Document:
+    def _bind(self, target: Target, warnings: list[str]) -> Stored:
         binding = jsontext.parse(target.request.body, dict[str, Any])
         given = binding.get("metadata") or {}
         if given.get("name", target.name) != target.name:
             raise bad_request("name in URL does not match name in Binding object")
+        yield from self._validate(target, "CREATE", binding, None, warnings)
         held = self.store.existing(target.row, target.place)
-        self._precondition(target, held, given)
+        uid, stored = given.get("uid"), held.document["metadata"]["uid"]
+        if uid and uid != stored:
+            raise other_uid(target, uid, stored)
         pod = pods.bound(held.document, {**binding, "metadata": given}, written(self._now()))
         if not target.dry_run:
             self.store.put(target.row, pod, held.managers)
         return success(201)
-
-    def _precondition(self, target: Target, held: ObjectVersion, given: Mapping[str, Any]) -> None:
-        uid, stored = given.get("uid"), held.document["metadata"]["uid"]
-        if uid and uid != stored:
-            raise other_uid(target, uid, stored)
 
     def _evict(self, target: Target, warnings: list[str]) -> Stored:
         eviction = jsontext.parse(target.request.body, dict[str, Any])
@@ -413,8 +423,8 @@ class ApiServer:
         if dry:
             query = {**target.request.query, "dryRun": "All"}
             target = target._replace(request=target.request._replace(query=query))
-        held = self.store.existing(target.row, target.place)
         yield from self._validate(target, "CREATE", eviction, None, warnings)
+        held = self.store.existing(target.row, target.place)
         budget, time = None, written(self._now())
         if not pods.ignores_budgets(held.document):
             row = self._routes.row("policy", "poddisruptionbudgets")
@@ -502,6 +512,8 @@ class ApiServer:
         )
 
 
+# The kinds of the documents that clients post to subresources: group, version and kind.
+_POSTED_KINDS = {"binding": ("", "v1", "Binding"), "eviction": ("policy", "v1", "Eviction")}
 _GUARDED = (
     "Lease",
     "PodDisruptionBudget",

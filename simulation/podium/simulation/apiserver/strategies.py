@@ -25,7 +25,6 @@ from podium.simulation.apiserver.storage import ObjectVersion
 _SERVER_MADE = ("uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds")
 # The kinds that the rules read: classes for pods and groups, Workloads for groups of 1.36.
 _VIEWED = {"priorityclasses.scheduling.k8s.io", "workloads.scheduling.k8s.io"}
-_NAME_LABEL = "kubernetes.io/metadata.name"
 _PHASES = {"Namespace": "Active", "PersistentVolumeClaim": "Pending", "PersistentVolume": "Pending"}
 _POD_CONDITION: Document = {"lastProbeTime": None, "lastTransitionTime": None}
 _NODE_CONDITION: Document = {"lastHeartbeatTime": None, "lastTransitionTime": None}
@@ -76,7 +75,7 @@ class Strategies:
             case "Namespace":
                 document["spec"] = {"finalizers": ["kubernetes"]}
                 metadata = document["metadata"]
-                labels = {**(metadata.get("labels") or {}), _NAME_LABEL: metadata["name"]}
+                labels = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata["name"]}
                 document["metadata"] = {**metadata, "labels": labels}
             case _:
                 pass

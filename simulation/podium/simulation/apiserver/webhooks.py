@@ -1,7 +1,7 @@
 """Admission webhooks: which ones a write is sent to, the reviews, and what their answers do to it."""
 
 import base64
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -19,6 +19,8 @@ from podium.simulation.apiserver.messages import (
 from podium.simulation.apiserver.patching import json_patch
 from podium.simulation.apiserver.resources import ResourceRow
 
+# Whether the matchConditions of a webhook hold for the request of a review.
+Conditions = Callable[[Mapping[str, Any], Document], bool]
 Answers = Generator[WebhookCall, bytes | WebhookFailure, "AdmittedWrite"]
 _TIMEOUT_SECONDS = 10
 
@@ -31,7 +33,10 @@ class AdmittedWrite(NamedTuple):
 
 
 class ReviewedWrite(NamedTuple):
-    """A write as webhooks see it. `document` is None for a deletion, `old` for a creation."""
+    """A write as webhooks see it. `document` is None for a deletion, `old` for a creation.
+
+    `kind` is group, version and kind of a document that is not of the resource's kind, such as a Binding.
+    """
 
     row: ResourceRow
     version: str
@@ -44,9 +49,28 @@ class ReviewedWrite(NamedTuple):
     dry_run: bool
     user: str
     namespace_labels: Mapping[str, str]
+    kind: tuple[str, str, str] | None = None
+
+    def shown(self, document: Document | None, version: str) -> Document | None:
+        """Return a document in the version that a webhook wants."""
+        if document is None or self.kind is not None:
+            return document
+        return {**document, "apiVersion": self.row.api_version(version)}
 
 
-def review_all(webhooks: Iterable[Document], write: ReviewedWrite, uid: str, *, mutating: bool) -> Answers:
+def no_conditions(_webhook: Mapping[str, Any], _request: Document) -> bool:
+    """Raise ApiError: conditions are CEL, which this model does not evaluate."""
+    raise ApiError(500, "InternalError", "the simulation has no evaluator of matchConditions")
+
+
+def review_all(
+    webhooks: Iterable[Document],
+    write: ReviewedWrite,
+    uid: str,
+    conditions: Conditions,
+    *,
+    mutating: bool,
+) -> Answers:
     """Call the webhooks that match, one after the other; raises ApiError if one denies the write.
 
     An API server calls validating webhooks at the same time, and the first denial is its answer too.
@@ -56,11 +80,12 @@ def review_all(webhooks: Iterable[Document], write: ReviewedWrite, uid: str, *, 
         version = _matched_version(webhook, write)
         if version is None:
             continue
-        if webhook.get("matchConditions"):
-            raise ApiError(500, "InternalError", "the simulation does not evaluate matchConditions")
+        request = _request(write, version, uid)
+        if webhook.get("matchConditions") and not conditions(webhook, request):
+            continue
         if write.dry_run and webhook.get("sideEffects") not in ("None", "NoneOnDryRun"):
             raise bad_request(f'admission webhook "{webhook["name"]}" does not support dry run')
-        answer = yield _call(webhook, write, version, uid)
+        answer = yield _call(webhook, request)
         response = _response(webhook, answer, uid)
         if response is None:
             continue
@@ -69,13 +94,9 @@ def review_all(webhooks: Iterable[Document], write: ReviewedWrite, uid: str, *, 
             raise _denial(webhook["name"], response.get("status") or {})
         if mutating and response.get("patch") and write.document is not None:
             operations = jsontext.parse(base64.b64decode(response["patch"]), list[dict[str, Any]])
-            patched = json_patch(_in_version(write.row, write.document, version), operations)
-            write = write._replace(document=_in_version(write.row, patched, write.row.stored))
+            patched = json_patch(request["object"], operations)
+            write = write._replace(document=write.shown(patched, write.row.stored))
     return AdmittedWrite(write.document, tuple(warnings))
-
-
-def _in_version(row: ResourceRow, document: Document, version: str) -> Document:
-    return {**document, "apiVersion": row.api_version(version)}
 
 
 def _matched_version(webhook: Mapping[str, Any], write: ReviewedWrite) -> str | None:
@@ -123,37 +144,38 @@ def _rule_matches(rule: Mapping[str, Any], write: ReviewedWrite, version: str) -
     )
 
 
-def _call(webhook: Mapping[str, Any], write: ReviewedWrite, version: str, uid: str) -> WebhookCall:
+def _request(write: ReviewedWrite, version: str, uid: str) -> Document:
+    """Return the request of an AdmissionReview."""
     row = write.row
-    kind = {"group": row.group, "version": version, "kind": row.kind}
+    kind = dict(zip(("group", "version", "kind"), write.kind or (row.group, version, row.kind), strict=True))
     resource = {"group": row.group, "version": version, "resource": row.plural}
-    request = {
+    subresource = {"subResource": write.subresource, "requestSubResource": write.subresource}
+    return {
         "uid": uid,
         "kind": kind,
         "resource": resource,
-        "subResource": write.subresource,
-        "requestKind": {**kind, "version": write.version},
+        "requestKind": kind if write.kind else {**kind, "version": write.version},
         "requestResource": {**resource, "version": write.version},
-        "requestSubResource": write.subresource,
+        **(subresource if write.subresource else {}),
         "name": write.name,
         "namespace": write.namespace,
         "operation": write.operation,
         "userInfo": {"username": write.user, "groups": ["system:authenticated"]},
-        "object": None if write.document is None else _in_version(row, write.document, version),
-        "oldObject": None if write.old is None else _in_version(row, write.old, version),
+        "object": write.shown(write.document, version),
+        "oldObject": write.shown(write.old, version),
         "dryRun": write.dry_run,
         "options": None,
     }
-    if not write.subresource:
-        del request["subResource"], request["requestSubResource"]
+
+
+def _call(webhook: Mapping[str, Any], request: Document) -> WebhookCall:
     review = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
     client = webhook["clientConfig"]
     service = client.get("service") or {}
-    place = f"{service['namespace']}/{service['name']}:{service.get('port', 443)}" if service else ""
     return WebhookCall(
         webhook["name"],
         client.get("url", ""),
-        place,
+        f"{service['namespace']}/{service['name']}:{service.get('port', 443)}" if service else "",
         service.get("path", ""),
         msgspec.json.encode(review),
         webhook.get("timeoutSeconds", _TIMEOUT_SECONDS),
