@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from podium.crds.definitions import crds
+from podium.minors.minor import COMPOSITE, WORKLOAD_API
 from podium.minors.v1_37 import V1_37
 from podium.simulation.apiserver.messages import (
     ApiRequest,
@@ -356,6 +357,25 @@ def test_native_groups_are_served_in_both_versions() -> None:
     [(_, seen)] = lines(cluster.watch(older, resourceVersion="1"))
     assert seen == made
     assert cluster.ok("GET", newer)["items"][0]["apiVersion"] == "scheduling.k8s.io/v1beta1"
+
+
+@pytest.mark.parametrize(
+    ("gates", "kinds"),
+    [
+        (None, {"PodGroup", "Workload"}),
+        (frozenset[str](), set[str]()),
+        (frozenset((WORKLOAD_API, COMPOSITE)), {"CompositePodGroup", "PodGroup", "Workload"}),
+    ],
+)
+def test_gates_turn_native_groups_on(gates: frozenset[str] | None, kinds: set[str]) -> None:
+    cluster = Cluster(gates=gates)
+    groups = {group["name"]: group["versions"] for group in cluster.ok("GET", "/apis")["groups"]}
+    served = {
+        entry["kind"]
+        for version in groups["scheduling.k8s.io"]
+        for entry in cluster.ok("GET", f"/apis/{version['groupVersion']}")["resources"]
+    }
+    assert served - {"PriorityClass"} == kinds
 
 
 def test_a_definition_serves_its_kind() -> None:

@@ -1,12 +1,12 @@
 """The resources that the simulated API server serves: one row each, and their discovery."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from podium.api.groups import NATIVE_GROUP
-from podium.minors.minor import Minor
+from podium.minors.minor import COMPOSITE, WORKLOAD_API, Minor
 from podium.simulation.apiserver.messages import Document
 
 # The type of a list that is merged by items: the keys of a map, or no keys for a set of texts.
@@ -241,10 +241,14 @@ _GROUP_LISTS: Mapping[str, Mapping[str, Keys]] = {
 }
 
 
-def rows_of(minor: Minor) -> Iterable[ResourceRow]:
-    """Yield the resources that a server of this minor serves before any definition is created."""
+def rows_of(minor: Minor, gates: Collection[str]) -> Iterable[ResourceRow]:
+    """Yield the resources that a server with these gates serves before any definition is created."""
     yield from _BUILT_IN
+    if WORKLOAD_API not in gates:
+        return
     for kind, served in minor.kinds.items():
+        if kind == "CompositePodGroup" and COMPOSITE not in gates:
+            continue
         status = () if kind == "Workload" else ("status",)
         yield _row(
             f"{NATIVE_GROUP}/{served.stored}",

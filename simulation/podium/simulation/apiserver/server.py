@@ -83,11 +83,13 @@ class ApiServer:
         *,
         allowed: Callable[[str, str, str], bool] = lambda _user, _verb, _resource: True,
         conditions: Conditions = no_conditions,
+        gates: frozenset[str] | None = None,
     ) -> None:
         """`now` is wall time in UTC; `new_suffix` returns the end of a generated name.
 
         `allowed` says whether a user may use a verb on a resource, and `conditions` whether the
-        matchConditions of a webhook hold.
+        matchConditions of a webhook hold. `gates` are the feature gates that are on, by default those of
+        the minor and of the native groups.
         """
         self.store = ObjectStore()
         self._minor = minor
@@ -96,9 +98,11 @@ class ApiServer:
         self._new_suffix = new_suffix
         self._allowed = allowed
         self._conditions = conditions
-        self._strategies = Strategies(minor)
+        if gates is None:
+            gates = minor.enabled(dict.fromkeys(minor.workload_gates, True))
+        self._strategies = Strategies(minor, gates)
         self._routes = Routes(minor)
-        for row in rows_of(minor):
+        for row in rows_of(minor, gates):
             self._serve(row)
 
     @property

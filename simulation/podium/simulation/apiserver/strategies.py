@@ -11,7 +11,7 @@ from podium.api.core import PriorityClass
 from podium.api.groups import NATIVE_GROUP
 from podium.api.reads import READS
 from podium.cluster.state import ClusterState
-from podium.minors.minor import Minor
+from podium.minors.minor import WORKLOAD_API, Minor
 from podium.rules import admission
 from podium.rules import metadata as metadata_rules
 from podium.rules.context import Operation, Profile, Request, RuleContext
@@ -35,16 +35,16 @@ _STORAGE_CLASS: Document = {"reclaimPolicy": "Delete", "volumeBindingMode": "Imm
 class Strategies:
     """Prepares and judges writes by the rules of one minor."""
 
-    def __init__(self, minor: Minor, gates: frozenset[str] | None = None) -> None:
-        """`gates` are the gates for groups that are on; by default those of the minor."""
+    def __init__(self, minor: Minor, gates: frozenset[str]) -> None:
+        """`gates` are the feature gates that are on."""
         self._minor = minor
         self._profile = Profile(
             kubernetes=minor.name,
             rules="upstream",
-            workload_api=bool(minor.kinds),
-            gates=minor.enabled({}) if gates is None else gates,
+            workload_api=WORKLOAD_API in gates,
+            gates=gates,
         )
-        self._view = ClusterState(native_served=True)
+        self._view = ClusterState(native_served=WORKLOAD_API in gates)
 
     def stored(self, row: ResourceRow, version: ObjectVersion, *, deleted: bool = False) -> None:
         """Keep what the rules read of other objects after a write."""
