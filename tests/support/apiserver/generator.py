@@ -317,15 +317,39 @@ def _groups(version: str) -> TestedKind:
     )
 
 
+_SECRETS = TestedKind(
+    "v1",
+    "Secret",
+    "secrets",
+    ({"data": {"x": "eA=="}}, {"data": {"x": "eA=="}, "type": "example.dev/kind", **_LABELS}),
+    (*_METADATA, {"data": {"y": "eQ=="}}, {"data": {"x": None}}),
+)
+
+
+def _workloads(version: str) -> TestedKind:
+    template = {"name": "t", "schedulingPolicy": {"basic": {}}}
+    return TestedKind(
+        f"scheduling.k8s.io/{version}",
+        "Workload",
+        "workloads",
+        ({"spec": {"podGroupTemplates": [template]}}, {"spec": {"podGroupTemplates": []}}),
+        _METADATA,
+    )
+
+
 def kinds(group_version: str) -> tuple[TestedKind, ...]:
     """Return the kinds of the comparison; `group_version` is the version of the native PodGroup."""
-    native = _groups(group_version)
-    return (_PODS, _BUDGETS, _CONFIG_MAPS, _LEASES, _CLASSES, _NODES, _THINGS, native)
+    native = _groups(group_version), _workloads(group_version)
+    return (_PODS, _BUDGETS, _CONFIG_MAPS, _LEASES, _CLASSES, _NODES, _THINGS, *native, _SECRETS)
+
+
+# How often a sequence is about each kind.
+_WEIGHTS = (8, 0, 3, 2, 2, 2, 4, 4, 1, 1)
 
 
 def sequence(random: Random, among: Sequence[TestedKind]) -> list[Step]:
     """Return 5 to 15 requests about two objects of one kind or, for evictions, of two kinds."""
-    main = random.choices(among, [4, 0, 2, 1, 1, 1, 2, 2][: len(among)])[0]
+    main = random.choices(among, _WEIGHTS)[0]
     used = [main]
     if (main is _PODS and random.random() < 0.5) or random.random() < 0.1:
         used.append(_BUDGETS)

@@ -269,7 +269,14 @@ def _merge(row: ResourceRow, live: Any, config: Any, path: str) -> Any:
 
 def _pruned(row: ResourceRow, merged: Document, last: Fields, owners: Iterable[Fields]) -> Document:
     """Return the object without what its manager applied last and nobody owns now."""
-    owned = {path[:length] for fields in owners for path in fields for length in range(1, len(path) + 1)}
+    # A field stays for the fields in it. An item stays only if a manager has the item itself.
+    owned = {
+        path[:length]
+        for fields in owners
+        for path in fields
+        for length in range(1, len(path) + 1)
+        if length == len(path) or path[length - 1][0] == "f"
+    }
     parents = {path[:length] for path in last for length in range(1, len(path)) if path[length - 1][0] == "f"}
     gone = {path for path in last | parents if path not in owned and path not in _STRIPPED}
     pruned: Document = _without(row, merged, "", (), gone)

@@ -131,6 +131,8 @@ _NODE_INFO = dict.fromkeys(
     "",
 )
 _ZERO: Mapping[str, Any] = {"spec": {}, "status": {}}
+_EVENT_ZERO: Mapping[str, Any] = {"regarding": {}, "deprecatedSource": {}}
+_REFERENCES = frozenset({"regarding", "related"})
 _SELECTED = frozenset({"spec.selector"})
 _POD_ATOMIC = frozenset(
     {"spec.nodeSelector", "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"}
@@ -219,7 +221,7 @@ _BUILT_IN = (
     _row("resource.k8s.io/v1", "deviceclasses", "DeviceClass", **_CLUSTER, has_generation=True),
     _row("resource.k8s.io/v1", "resourceslices", "ResourceSlice", **_CLUSTER, has_generation=True),
     _row(f"{NATIVE_GROUP}/v1", "priorityclasses", "PriorityClass", namespaced=False, zero={"value": 0}),
-    _row("events.k8s.io/v1", "events", "Event", zero={"regarding": {}}),
+    _row("events.k8s.io/v1", "events", "Event", zero=_EVENT_ZERO, atomic=_REFERENCES),
     _row(
         "apiextensions.k8s.io/v1",
         "customresourcedefinitions",

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from podium import jsontext
-from podium.api.core import PriorityClass
 from podium.api.groups import NATIVE_GROUP
 from podium.api.reads import READS
 from podium.cluster.state import ClusterState
@@ -26,8 +25,8 @@ _SERVER_MADE = ("uid", "creationTimestamp", "generation", "deletionTimestamp", "
 # The kinds that the rules read: classes for pods and groups, Workloads for groups of 1.36.
 _VIEWED = {"priorityclasses.scheduling.k8s.io", "workloads.scheduling.k8s.io"}
 _PHASES = {"Namespace": "Active", "PersistentVolumeClaim": "Pending", "PersistentVolume": "Pending"}
-_POD_CONDITION: Document = {"lastProbeTime": None, "lastTransitionTime": None}
-_NODE_CONDITION: Document = {"lastHeartbeatTime": None, "lastTransitionTime": None}
+_POD_CONDITION: Document = {"type": "", "status": "", "lastProbeTime": None, "lastTransitionTime": None}
+_NODE_CONDITION: Document = {"type": "", "status": "", "lastHeartbeatTime": None, "lastTransitionTime": None}
 _CLASS: Document = {"preemptionPolicy": "PreemptLowerPriority"}
 _STORAGE_CLASS: Document = {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}
 
@@ -50,11 +49,9 @@ class Strategies:
         """Keep what the rules read of other objects after a write."""
         if row.resource not in _VIEWED:
             return
-        if row.kind == "PriorityClass":
-            read: Any = jsontext.parse(version.body, PriorityClass)
-        else:
-            read = jsontext.parse(version.body, READS[row.api_version(row.stored), row.kind].type)
-        (self._view.remove if deleted else self._view.apply)(read)
+        read = READS[row.api_version(row.stored), row.kind]
+        viewed = read.neutral(jsontext.parse(version.body, read.type))
+        (self._view.remove if deleted else self._view.apply)(viewed)
 
     def creates(self, row: ResourceRow, sent: Document, time: str) -> Document:
         """Return an object as its creation stores it, without what is set for all kinds. Raises ApiError."""
@@ -95,8 +92,10 @@ class Strategies:
         metadata_rules.reset_on_update(metadata, old["metadata"])
         document["metadata"] = metadata
         if metadata["uid"] != old["metadata"]["uid"]:
-            given = "null" if self._minor.declared_fields and not row.custom else f'"{metadata["uid"]}"'
-            fault = f"metadata.uid: Invalid value: {given}: field is immutable"
+            fault = self._immutable(row, "metadata.uid", metadata["uid"])
+            pods.raise_invalid(row.qualified_kind, metadata["name"], [fault])
+        if row.kind == "Secret" and document["type"] != old["type"]:
+            fault = self._immutable(row, "type", document["type"])
             pods.raise_invalid(row.qualified_kind, metadata["name"], [fault])
         if row.kind == "Pod" and subresource == "":
             pods.check_containers(document, old)
@@ -107,6 +106,11 @@ class Strategies:
         if row.has_generation and _specified(document) != _specified(old):
             document["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         return document
+
+    def _immutable(self, row: ResourceRow, field: str, value: str) -> str:
+        """Return the fault of a changed field; declarative rules do not show the value."""
+        given = "null" if self._minor.declared_fields and not row.custom else f'"{value}"'
+        return f"{field}: Invalid value: {given}: field is immutable"
 
     def _keep_for_status(
         self, row: ResourceRow, document: Document, metadata: Document, old: Document
@@ -185,8 +189,7 @@ class Strategies:
         except RefusedRequest as error:
             raise ApiError(error.code, error.reason, error.message) from None
         head = {name: document[name] for name in ("apiVersion", "kind")}
-        whole: Document = _without_nulls({**head, **canonical})
-        return whole
+        return {**head, **canonical}
 
     def _checked(
         self, row: ResourceRow, document: Document, old: Document | None, subresource: str
@@ -225,8 +228,7 @@ class Strategies:
         }
         metadata = {**verdict.admitted["metadata"], **made, **kept}
         admitted = {**verdict.admitted, "metadata": metadata}
-        whole: Document = _without_nulls(admitted)
-        return {**whole, "status": document["status"]} if document["kind"] == "Pod" else whole
+        return {**admitted, "status": document["status"]} if document["kind"] == "Pod" else admitted
 
 
 def shaped_custom(row: ResourceRow, document: Document) -> Document:
@@ -242,14 +244,6 @@ def shaped_custom(row: ResourceRow, document: Document) -> Document:
         if name not in known:
             document.pop(name)
     return {**head, **known}
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without_nulls(part) for name, part in value.items() if part is not None}
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
-    return value
 
 
 def _with_conditions(status: Document, zero: Document) -> Document:
