@@ -237,6 +237,10 @@ _BUILT_IN = (
     ),
 )
 _GROUP_ZERO: Mapping[str, Any] = {"spec": {"schedulingPolicy": {}}, "status": {}}
+_OLDER_GROUP_ZERO: Mapping[str, Any] = {
+    "spec": {"schedulingPolicy": {}, "podGroupTemplateRef": None},
+    "status": {},
+}
 _GROUP_LISTS: Mapping[str, Mapping[str, Keys]] = {
     "Workload": {"spec.podGroupTemplates": ("name",)},
     "PodGroup": {"status.resourceClaimStatuses": ("name",), "spec.resourceClaims": ("name",)},
@@ -252,6 +256,7 @@ def rows_of(minor: Minor, gates: Collection[str]) -> Iterable[ResourceRow]:
         if kind == "CompositePodGroup" and COMPOSITE not in gates:
             continue
         status = () if kind == "Workload" else ("status",)
+        group_zero = _OLDER_GROUP_ZERO if minor.apis[served.stored].older else _GROUP_ZERO
         yield _row(
             f"{NATIVE_GROUP}/{served.stored}",
             f"{kind.lower()}s",
@@ -259,7 +264,7 @@ def rows_of(minor: Minor, gates: Collection[str]) -> Iterable[ResourceRow]:
             *status,
             versions=served.versions,
             lists=_GROUP_LISTS.get(kind, {}),
-            zero=_GROUP_ZERO if status else {"spec": {"podGroupTemplates": None}},
+            zero=group_zero if status else {"spec": {"podGroupTemplates": None}},
             guarded=not minor.free_updates,
             # The store of 1.36 is not told of the fields that the strategy resets.
             resets_status=minor.number > 36,
