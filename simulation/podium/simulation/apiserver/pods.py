@@ -122,22 +122,21 @@ def check_update(new: Document, old: Document, *, lists_gated_fields: bool) -> N
     """Raise ApiError (422) if an update changes more of the spec than it may."""
     spec, stored = new["spec"], old["spec"]
     errors: list[str] = []
-    gated = bool(stored.get("schedulingGates"))
-    if _immutable(spec, gated=gated) != _immutable(stored, gated=gated):
-        fields = CHANGEABLE + (CHANGEABLE_WHILE_GATED if lists_gated_fields else "")
-        errors.append(f"spec: Forbidden: pod updates may not change fields other than {fields}\n")
     if stored.get("activeDeadlineSeconds") and not spec.get("activeDeadlineSeconds"):
         fault = "must not update from a positive integer to nil value"
         errors.append(f"spec.activeDeadlineSeconds: Invalid value: null: {fault}")
-    tolerations = [_endless(toleration) for toleration in spec.get("tolerations") or ()]
-    if any(_endless(toleration) not in tolerations for toleration in stored.get("tolerations") or ()):
-        detail = "existing toleration can not be modified except its tolerationSeconds"
-        errors.append(f"spec.tolerations: Forbidden: {detail}")
     gates = stored.get("schedulingGates") or ()
     for index, gate in enumerate(spec.get("schedulingGates") or ()):
         if gate not in gates:
             detail = f"only deletion is allowed, but found new scheduling gate '{gate['name']}'"
-            errors.insert(0, f"spec.schedulingGates[{index}].name: Forbidden: {detail}")
+            errors.append(f"spec.schedulingGates[{index}].name: Forbidden: {detail}")
+    tolerations = [_endless(toleration) for toleration in spec.get("tolerations") or ()]
+    if any(_endless(toleration) not in tolerations for toleration in stored.get("tolerations") or ()):
+        detail = "existing toleration can not be modified except its tolerationSeconds"
+        errors.append(f"spec.tolerations: Forbidden: {detail}")
+    if _immutable(spec, gated=bool(gates)) != _immutable(stored, gated=bool(gates)):
+        fields = CHANGEABLE + (CHANGEABLE_WHILE_GATED if lists_gated_fields else "")
+        errors.append(f"spec: Forbidden: pod updates may not change fields other than {fields}\n")
     raise_invalid("Pod", new["metadata"]["name"], errors)
 
 
