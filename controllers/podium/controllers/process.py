@@ -4,7 +4,6 @@ This module makes no decisions, so that the reconcilers can be tested without a 
 """
 
 import asyncio
-import random as chance
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from functools import lru_cache
@@ -31,14 +30,14 @@ from podium.documents.configfile import Strict, read_config
 from podium.groups.autogroups import ANNOTATIONS, FOLLOWED, LABELS, NAMESPACE_LABEL
 from podium.groups.divergence import ServerInfo
 from podium.kube.cache import InformerCache
-from podium.kube.connection import Connection, connect
+from podium.kube.connection import Connection
 from podium.kube.deployment import is_turned_off
 from podium.kube.discovery import Served
 from podium.kube.events import EventRecorder
 from podium.runtime import metrics as service_metrics
 from podium.runtime.garbage import short_collections
-from podium.runtime.leaderelection import steady
-from podium.runtime.manager import ManagerOptions, ReplicaManager, utc_now
+from podium.runtime.host import THIS_MACHINE, Host
+from podium.runtime.manager import ManagerOptions, ReplicaManager
 from podium.runtime.signals import Stop, stopping
 from podium.runtime.workqueue import Workqueue
 
@@ -80,6 +79,7 @@ async def run(
     rules: Rules,
     log: FilteringBoundLogger,
     deployment: tuple[str, str] | None = None,
+    host: Host = THIS_MACHINE,
 ) -> None:
     """Reconcile until asked to stop. Raises PodiumError when the process cannot start or loses the lease.
 
@@ -88,9 +88,9 @@ async def run(
     async with AsyncExitStack() as stack:
         stop = stack.enter_context(stopping())
         stack.enter_context(short_collections())
-        connection = await stack.enter_async_context(connect(options.kubeconfig, options.context))
-        replica = ReplicaManager(connection, CONTROLLER_MANAGER, options, log)
-        await _ControllerProcess(connection, replica, rules, deployment).serve(stop)
+        connection = await stack.enter_async_context(host.connect(options.kubeconfig, options.context))
+        replica = ReplicaManager(connection, CONTROLLER_MANAGER, options, host, log)
+        await _ControllerProcess(connection, replica, rules, host, deployment).serve(stop)
 
 
 class _ControllerProcess:
@@ -101,25 +101,33 @@ class _ControllerProcess:
         connection: Connection,
         replica: ReplicaManager,
         rules: Rules,
+        host: Host,
         deployment: tuple[str, str] | None,
     ) -> None:
         self._connection = connection
         self._replica = replica
         self._deployment = deployment
+        self._host = host
         self._registry = service_metrics.new_registry()
         self._metrics = ReconcilerMetrics(self._registry)
         self._cluster = InformerCache(
-            connection, kinds(rules), transform=transform, only=wanted, log_event=replica.log_event
+            connection,
+            kinds(rules),
+            transform=transform,
+            only=wanted,
+            clock=host.clock,
+            random=host.random,
+            log_event=replica.log_event,
         )
         service_metrics.read_cluster(self._registry, self._cluster)
         self._recorder = EventRecorder(
             connection,
             CONTROLLER_MANAGER,
             replica.name,
-            clock=steady,
-            now=utc_now,
+            clock=self._host.clock,
+            now=self._host.now,
             sleep=asyncio.sleep,
-            random=chance.random,
+            random=self._host.random,
             log_event=replica.log_event,
             counted=self._metrics.emitted,
         )
@@ -131,8 +139,8 @@ class _ControllerProcess:
             self._recorder.emit,
             server=self._server_kind,
             new_queue=self._new_queue,
-            clock=steady,
-            now=utc_now,
+            clock=self._host.clock,
+            now=self._host.now,
             log_event=replica.log_event,
         )
         self._metrics.read(
@@ -166,9 +174,9 @@ class _ControllerProcess:
 
     def _new_queue(self) -> Workqueue[GroupKey]:
         return Workqueue(
-            clock=steady,
+            clock=self._host.clock,
             sleep=asyncio.sleep,
-            random=chance.random,
+            random=self._host.random,
             waited=self._metrics.waits.observe,
             failed=self._metrics.bugs.inc,
             log_event=self._replica.log_event,

@@ -16,7 +16,6 @@ Needs get, create and update on leases of coordination.k8s.io.
 
 import asyncio
 import math
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import datetime
@@ -49,12 +48,6 @@ _NEVER = -math.inf
 
 class LostError(PodiumError):
     """The lease is lost: the process has stopped working, and ends."""
-
-
-def steady() -> float:
-    """Return the seconds of a clock that cannot be set and that runs while the machine is suspended."""
-    clock = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 class Elector:

@@ -7,11 +7,8 @@ stop the work, release the lease, stop the rest.
 
 import asyncio
 import os
-import random as chance
-import secrets
 import socket
 from collections.abc import Callable, Coroutine, Mapping
-from datetime import UTC, datetime
 from math import inf
 from typing import Any, NamedTuple
 
@@ -20,9 +17,10 @@ from structlog.typing import FilteringBoundLogger
 
 from podium.kube.connection import Connection
 from podium.runtime import health, logs
-from podium.runtime.leaderelection import Elector, steady
+from podium.runtime.host import Host
+from podium.runtime.leaderelection import Elector
 from podium.runtime.leaserecord import Terms
-from podium.runtime.listener import LOOPBACK, listen
+from podium.runtime.listener import LOOPBACK
 from podium.runtime.signals import Stop
 
 Work = Callable[[], Coroutine[Any, Any, None]]
@@ -47,11 +45,17 @@ class ReplicaManager:
     """This replica of a component; `name` identifies it among the replicas, and is new in every process."""
 
     def __init__(
-        self, connection: Connection, component: str, options: ManagerOptions, log: FilteringBoundLogger
+        self,
+        connection: Connection,
+        component: str,
+        options: ManagerOptions,
+        host: Host,
+        log: FilteringBoundLogger,
     ) -> None:
-        self.name = f"{os.environ.get('POD_NAME') or socket.gethostname()}_{secrets.token_hex(4)}"
+        self.name = f"{os.environ.get('POD_NAME') or host.name()}_{host.token()}"
         self.log_event = logs.event_logger(log)
         self._options = options
+        self._host = host
         self._log = log
         self._elector: Elector | None = None
         if options.elects:
@@ -62,10 +66,10 @@ class ReplicaManager:
                 name,
                 self.name,
                 terms=options.terms,
-                clock=steady,
-                now=utc_now,
+                clock=host.clock,
+                now=host.now,
                 sleep=asyncio.sleep,
-                random=chance.random,
+                random=host.random,
                 log_event=self.log_event,
             )
 
@@ -127,7 +131,7 @@ class ReplicaManager:
         Raises PodiumError when the process cannot start, and when the lease is lost.
         """
         port = health.server(missing, registry, undecodable, stuck)
-        await port.start(self._options.probes or listen(LOOPBACK, 0))
+        await port.start(self._options.probes or self._host.listen(LOOPBACK, 0))
         self._log.info("serving", metrics_port=port.port)
         try:
             await self._lead_until_stopped(stop, lead, ready, others)
@@ -164,8 +168,3 @@ class ReplicaManager:
             await lead()
         else:
             await self._elector.run(lead)
-
-
-def utc_now() -> datetime:
-    """Return the current wall time in UTC."""
-    return datetime.now(UTC)

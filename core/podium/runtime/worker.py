@@ -7,9 +7,8 @@ a second costs them only the interpreter's time to switch threads.
 
 import asyncio
 import sys
-import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from contextlib import suppress
 from types import TracebackType
 from typing import Self, TypeVar
@@ -27,11 +26,11 @@ STUCK_SECONDS = 300.0
 class Worker:
     """Runs one piece of work at a time; a context manager that ends with its thread."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` returns monotonic seconds."""
+    def __init__(self, executor: Executor, clock: Callable[[], float]) -> None:
+        """`executor` has one thread, and ends with this. `clock` returns monotonic seconds."""
         self._clock = clock
         self._began = 0.0
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="worker")
+        self._pool = executor
         self._busy = False
         self._ended = asyncio.Event()
 

@@ -14,7 +14,8 @@ from tests.support.servers import Server
 from tests.support.waiting import PATIENCE_SECONDS
 
 from podium.kube.connection import connect
-from podium.runtime.leaderelection import Elector, LostError, steady
+from podium.runtime.host import steady
+from podium.runtime.leaderelection import Elector, LostError
 from podium.runtime.leaserecord import Terms
 
 pytestmark = pytest.mark.server

@@ -16,8 +16,9 @@ from podium.cli.commands.scheduler import source
 from podium.cluster.reader import name_in
 from podium.errors import PodiumError
 from podium.planner.engine import Engine
-from podium.runtime import logs
-from podium.runtime.leaderelection import steady
+from podium.runtime import logs, manager
+from podium.runtime.host import THIS_MACHINE, steady
+from podium.runtime.leaderelection import Elector
 from podium.runtime.leaserecord import Terms
 from podium.runtime.manager import ManagerOptions
 from podium.schedulerplugin.live import process
@@ -49,6 +50,10 @@ class _SkippingClock:
 
     def _skip(self, *_: object) -> None:
         self._skipped += 60.0
+
+
+def _elector(*args: Any, **named: Any) -> Elector:
+    return Elector(*args, **{**named, "clock": steady})
 
 
 def _hang(pod: str) -> None:
@@ -83,7 +88,9 @@ def main(wanted: Wanted) -> int:
     )
     try:
         log = logs.configure("json", "info")
-        uvloop.run(process.run(options, source(wanted.config), log, clock=_SkippingClock()))
+        manager.Elector = _elector  # type: ignore[assignment,attr-defined]  # a lease does not survive a skipped minute
+        host = THIS_MACHINE._replace(clock=_SkippingClock())
+        uvloop.run(process.run(options, source(wanted.config), log, host=host))
     except PodiumError as error:
         sys.stderr.write(f"Error: {error}\n")
         return 1

@@ -16,7 +16,8 @@ from tests.support.lease.world import NAME, NAMESPACE, PATH
 from tests.support.waiting import PATIENCE_SECONDS
 
 from podium.kube.connection import connect
-from podium.runtime.leaderelection import Elector, LostError, steady
+from podium.runtime.host import steady
+from podium.runtime.leaderelection import Elector, LostError
 from podium.runtime.leaserecord import Terms
 
 _TERMS = Terms(lease_seconds=2.0, renew_seconds=1.0, retry_seconds=0.2)

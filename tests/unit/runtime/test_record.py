@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from podium.api.times import micro_time
-from podium.runtime import leaderelection, leaserecord
+from podium.runtime import host, leaserecord
 from podium.runtime.leaserecord import ObservedLease, Record, Terms
 
 _TERMS = Terms()
@@ -124,5 +124,5 @@ def test_a_term_is_identified_by_holder_and_start() -> None:
 
 
 def test_the_steady_clock_goes_on() -> None:
-    before = leaderelection.steady()
-    assert leaderelection.steady() >= before
+    before = host.steady()
+    assert host.steady() >= before

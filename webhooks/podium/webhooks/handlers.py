@@ -29,6 +29,7 @@ from podium.rules.admission import Verdict
 from podium.rules.context import Profile
 from podium.rules.podiumrule import AdmissionPhase
 from podium.rules.webhook import NO_OPINION, review_phase
+from podium.runtime.host import steady
 from podium.runtime.logs import LINES_A_MINUTE, Seldom
 from podium.runtime.messages import (
     JSON,
@@ -148,6 +149,7 @@ class Handlers:
         log: FilteringBoundLogger,
         *,
         patience: float = PATIENCE_SECONDS,
+        clock: Callable[[], float] = steady,
     ) -> None:
         self._cluster = cluster
         self._profile = profile
@@ -155,7 +157,7 @@ class Handlers:
         self._log = log
         self._patience = patience
         self._room = Room()
-        self._lines = Seldom(LINES_A_MINUTE, 60.0, time.monotonic)
+        self._lines = Seldom(LINES_A_MINUTE, 60.0, clock)
         self._aside = ThreadPoolExecutor(1, "convert")
 
     def routes(self) -> dict[str, Route]:

@@ -9,10 +9,8 @@ removed before the last answer. The certificates are kept valid until the last a
 import asyncio
 import os
 import socket
-import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -27,7 +25,7 @@ from podium.api.reads import Kind
 from podium.cluster.state import Readable
 from podium.errors import PodiumError
 from podium.kube.cache import InformerCache
-from podium.kube.connection import Connection, connect
+from podium.kube.connection import Connection
 from podium.kube.discovery import Discovery
 from podium.kube.timeouts import within
 from podium.rules.context import Profile
@@ -35,7 +33,8 @@ from podium.rules.policy import Policy
 from podium.runtime import health, logs
 from podium.runtime import metrics as service_metrics
 from podium.runtime.garbage import short_collections
-from podium.runtime.listener import LOOPBACK, listen
+from podium.runtime.host import THIS_MACHINE, Host
+from podium.runtime.listener import LOOPBACK
 from podium.runtime.logs import LINES_A_MINUTE, Seldom
 from podium.runtime.messages import Limits
 from podium.runtime.server import HTTPServer
@@ -121,13 +120,13 @@ class WebhookSettings(NamedTuple):
     periods: Periods = USUAL
 
 
-async def run(settings: WebhookSettings, log: FilteringBoundLogger) -> None:
+async def run(settings: WebhookSettings, log: FilteringBoundLogger, host: Host = THIS_MACHINE) -> None:
     """Serve until asked to stop, and end in order. Raises PodiumError when the process cannot start."""
     async with AsyncExitStack() as stack:
         stop = stack.enter_context(stopping())
         stack.enter_context(short_collections())
-        connection = await stack.enter_async_context(connect(settings.kubeconfig, settings.context))
-        process = _WebhookProcess(settings, connection, log)
+        connection = await stack.enter_async_context(host.connect(settings.kubeconfig, settings.context))
+        process = _WebhookProcess(settings, connection, host, log)
         stack.push_async_callback(process.close)
         await process.serve(await process.start(), stop)
 
@@ -135,16 +134,25 @@ async def run(settings: WebhookSettings, log: FilteringBoundLogger) -> None:
 class _WebhookProcess:
     """The parts of the process, one of each."""
 
-    def __init__(self, settings: WebhookSettings, connection: Connection, log: FilteringBoundLogger) -> None:
+    def __init__(
+        self, settings: WebhookSettings, connection: Connection, host: Host, log: FilteringBoundLogger
+    ) -> None:
         self._settings = settings
         self._connection = connection
+        self._host = host
         self._log = log
         self._log_event = logs.event_logger(log)
         registry = service_metrics.new_registry()
         # A registered webhook is called for Podium's resources, so they exist or will exist.
         self._groups = (PODIUM_GROUP,) if settings.register is not None else ()
         self._cluster = InformerCache(
-            connection, KINDS, transform=transform, groups=self._groups, log_event=self._log_event
+            connection,
+            KINDS,
+            transform=transform,
+            groups=self._groups,
+            clock=host.clock,
+            random=host.random,
+            log_event=self._log_event,
         )
         service_metrics.read_cluster(registry, self._cluster)
         self._metrics = WebhookMetrics(registry)
@@ -152,8 +160,8 @@ class _WebhookProcess:
             _certificate_names(settings), client_ca=settings.client_ca, client_name=settings.client_name
         )
         profiles = _Profiles(lambda: self._cluster.discovery, settings.policy)
-        self._handlers = Handlers(self._cluster, profiles, self._metrics, log)
-        lines = Seldom(LINES_A_MINUTE, 60.0, time.monotonic)
+        self._handlers = Handlers(self._cluster, profiles, self._metrics, log, clock=host.clock)
+        lines = Seldom(LINES_A_MINUTE, 60.0, host.clock)
         bindings = Bindings(connection.get, log, lines, self._handlers.unreadable)
         self._server = HTTPServer(
             {**self._handlers.routes(), **bindings.routes()},
@@ -182,8 +190,8 @@ class _WebhookProcess:
     async def start(self) -> CertificateRotator | CertificateWatcher:
         """Listen, get a certificate, and log the ports. Raises PodiumError."""
         settings = self._settings
-        await self._probes.start(settings.probes or listen(settings.bind, 0))
-        await self._server.start(listen(settings.bind, settings.port))
+        await self._probes.start(settings.probes or self._host.listen(settings.bind, 0))
+        await self._server.start(self._host.listen(settings.bind, settings.port))
         renewal = self._new_renewal()
         await renewal.load_pair()
         self._renewal = renewal
@@ -253,7 +261,7 @@ class _WebhookProcess:
             "Podium's PodGroups are not served": all(
                 discovery is not None and discovery.serves(group, "PodGroup") for group in self._groups
             ),
-            "the certificate has expired": expiry is not None and expiry > _now(),
+            "the certificate has expired": expiry is not None and expiry > self._host.now(),
             "the webhooks are not registered": self._renewal is not None and self._renewal.registered,
             "draining": not self._server.draining,
         }
@@ -268,7 +276,13 @@ class _WebhookProcess:
         kept = settings.certificates
         if isinstance(kept, Provided):
             return CertificateWatcher(
-                kept.path, self._serving, self._publisher, now=_now, log_event=self._log_event
+                kept.path,
+                self._serving,
+                self._publisher,
+                now=self._host.now,
+                monotonic=self._host.clock,
+                jitter=self._host.random,
+                log_event=self._log_event,
             )
         store = (
             FolderStore(kept.path)
@@ -280,10 +294,12 @@ class _WebhookProcess:
             self._serving,
             self._publisher,
             names=_certificate_names(settings),
-            replica=os.environ.get("POD_NAME") or f"{socket.gethostname()}:{self._server.port}",
+            replica=os.environ.get("POD_NAME") or f"{self._host.name()}:{self._server.port}",
             address=(_address(settings), self._server.port),
             periods=settings.periods,
-            now=_now,
+            now=self._host.now,
+            monotonic=self._host.clock,
+            jitter=self._host.random,
             log_event=self._log_event,
         )
 
@@ -340,7 +356,3 @@ def _certificate_names(settings: WebhookSettings) -> tuple[str, ...]:
         names.append(urlsplit(endpoint.url).hostname or "")
     names += settings.host_names
     return tuple(dict.fromkeys(names)) or (settings.bind,)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

@@ -81,8 +81,8 @@ class _Renewal:
         now: Callable[[], datetime],
         log_event: EventLogger,
         sleep: Sleep,
-        monotonic: Callable[[], float] = time.monotonic,
-        jitter: Callable[[], float] = random.random,
+        monotonic: Callable[[], float],
+        jitter: Callable[[], float],
     ) -> None:
         """`poll` is in seconds, and the time until the next turn after one that failed."""
         self._serving = serving
@@ -392,9 +392,20 @@ class CertificateWatcher(_Renewal):
         now: Callable[[], datetime],
         log_event: EventLogger,
         poll: float = 10.0,
+        monotonic: Callable[[], float] = time.monotonic,
         sleep: Sleep = asyncio.sleep,
+        jitter: Callable[[], float] = random.random,
     ) -> None:
-        super().__init__(serving, publisher, poll=poll, now=now, log_event=log_event, sleep=sleep)
+        super().__init__(
+            serving,
+            publisher,
+            poll=poll,
+            now=now,
+            log_event=log_event,
+            sleep=sleep,
+            monotonic=monotonic,
+            jitter=jitter,
+        )
         self._folder = folder
 
     async def turn(self) -> float:

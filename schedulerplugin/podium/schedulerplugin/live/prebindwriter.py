@@ -21,7 +21,6 @@ from podium.planner.liveplugin import (
     PreBindWrite,
     Step,
 )
-from podium.runtime.manager import utc_now
 from podium.schedulerplugin.live.writes import StoredObject, Writes
 from podium.schedulerplugin.scheduling.effects import PodRef
 
@@ -39,7 +38,7 @@ class _CreatedObject(NamedTuple):
 class PreBindWriter:
     """The writes before binds; each method raises as those of Writes, and ChangedError."""
 
-    def __init__(self, writes: Writes, view: ClusterReader, now: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, writes: Writes, view: ClusterReader, now: Callable[[], datetime]) -> None:
         self._writes = writes
         self._view = view
         self._now = now

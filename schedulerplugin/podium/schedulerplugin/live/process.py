@@ -6,8 +6,7 @@ with the API server, so a new leader misses nothing that the previous one did.
 """
 
 import asyncio
-import random as chance
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 from functools import partial
@@ -21,7 +20,7 @@ from podium.api.schedulable import SCHEDULING_READS
 from podium.history.records import counted, recent, unfinished
 from podium.history.trust import FAILURES, Trust, distrust
 from podium.kube.cache import InformerCache
-from podium.kube.connection import Connection, connect
+from podium.kube.connection import Connection
 from podium.kube.deployment import is_turned_off
 from podium.kube.discovery import Served
 from podium.kube.events import EventRecorder, Pace
@@ -31,8 +30,8 @@ from podium.planner.settings import LiveSettings
 from podium.runtime import logs
 from podium.runtime import metrics as service_metrics
 from podium.runtime.garbage import short_collections
-from podium.runtime.leaderelection import steady
-from podium.runtime.manager import ManagerOptions, ReplicaManager, Work, utc_now
+from podium.runtime.host import THIS_MACHINE, Host
+from podium.runtime.manager import ManagerOptions, ReplicaManager, Work
 from podium.runtime.signals import Stop, stopping
 from podium.runtime.worker import Worker
 from podium.runtime.workqueue import Workqueue
@@ -103,9 +102,9 @@ async def run(
     log: FilteringBoundLogger,
     *,
     deployment: tuple[str, str] | None = None,
-    clock: Callable[[], float] = steady,
+    host: Host = THIS_MACHINE,
 ) -> None:
-    """Schedule until asked to stop; `clock` returns steady seconds, except those of the lease.
+    """Schedule until asked to stop.
 
     `deployment` is the process's own. If it is turned off when the leader stops, nominations, marks and
     conditions are withdrawn. Raises PodiumError when it cannot begin, and when the lease is lost.
@@ -114,12 +113,10 @@ async def run(
     async with AsyncExitStack() as stack:
         stop = stack.enter_context(stopping())
         stack.enter_context(short_collections())
-        worker = stack.enter_context(Worker())
-        connection = await stack.enter_async_context(connect(options.kubeconfig, options.context))
-        replica = ReplicaManager(connection, COMPONENT, options, log)
-        await _SchedulerProcess(
-            connection, replica, switch, worker, deployment=deployment, clock=clock
-        ).serve(stop)
+        worker = stack.enter_context(Worker(host.executor(), host.clock))
+        connection = await stack.enter_async_context(host.connect(options.kubeconfig, options.context))
+        replica = ReplicaManager(connection, COMPONENT, options, host, log)
+        await _SchedulerProcess(connection, replica, switch, worker, host, deployment=deployment).serve(stop)
 
 
 class _SchedulerProcess:
@@ -131,13 +128,13 @@ class _SchedulerProcess:
         replica: ReplicaManager,
         switch: Switch,
         worker: Worker,
+        host: Host,
         *,
         deployment: tuple[str, str] | None,
-        clock: Callable[[], float],
     ) -> None:
         self._connection = connection
         self._deployment = deployment
-        self._clock = clock
+        self._host = host
         self._worker = worker
         self._replica = replica
         self._switch = switch
@@ -150,6 +147,8 @@ class _SchedulerProcess:
             transform=transform,
             only=wanted,
             optional=OPTIONAL_KINDS,
+            clock=host.clock,
+            random=host.random,
             idle=worker.idle,
             log_event=replica.log_event,
         )
@@ -159,8 +158,8 @@ class _SchedulerProcess:
             lambda minor: LiveEngine(self._cluster.state, self._live().engine, minor),
             worker,
             self._metrics,
-            clock=clock,
-            now=utc_now,
+            clock=host.clock,
+            now=host.now,
             sleep=asyncio.sleep,
             log_event=replica.log_event,
         )
@@ -168,10 +167,10 @@ class _SchedulerProcess:
             connection,
             self._live().scheduler_name,
             replica.name,
-            clock=clock,
-            now=utc_now,
+            clock=host.clock,
+            now=host.now,
             sleep=asyncio.sleep,
-            random=chance.random,
+            random=self._host.random,
             log_event=replica.log_event,
             counted=self._metrics.emitted,
             pace=_EVENTS,
@@ -185,7 +184,9 @@ class _SchedulerProcess:
             self._registry,
             pending=self._pending,
             incoming=worker.between(self._incoming),
-            evictions=worker.between(lambda: None if self._limits is None else self._limits.room(clock())),
+            evictions=worker.between(
+                lambda: None if self._limits is None else self._limits.room(host.clock())
+            ),
             nominated=worker.between(
                 lambda: None if self._scheduler is None else self._scheduler.entries.nominated()
             ),
@@ -273,7 +274,7 @@ class _SchedulerProcess:
             self._connection,
             self._replica.remaining,
             sleep=asyncio.sleep,
-            random=chance.random,
+            random=self._host.random,
             counted=self._metrics.wrote,
         )
         statuses = self._new_statuses(live, writes)
@@ -284,8 +285,8 @@ class _SchedulerProcess:
             history=history,
             metrics=self._metrics,
             emit=self._recorder.emit,
-            clock=self._clock,
-            now=utc_now,
+            clock=self._host.clock,
+            now=self._host.now,
             sleep=asyncio.sleep,
             log_event=self._replica.log_event,
             worker=self._worker,
@@ -316,7 +317,7 @@ class _SchedulerProcess:
             for observer in observers:
                 state.unobserve(observer)
             # The next leader learns of recent evictions from the stored history.
-            known = history.written and not limits.doubts(self._clock())
+            known = history.written and not limits.doubts(self._host.clock())
             self._end_in_order(known=known)
 
     def _learn(self, trust: Trust, plan: RecordedPlan) -> None:
@@ -347,8 +348,8 @@ class _SchedulerProcess:
 
     def _new_limits(self, records: list[PreemptionRecord]) -> EvictionLimits:
         """Return the eviction limits, restored from the evictions of earlier leaders."""
-        limits = EvictionLimits(self._live, self._clock)
-        now, seconds = utc_now(), self._clock()
+        limits = EvictionLimits(self._live, self._host.clock)
+        now, seconds = self._host.now(), self._host.clock()
         since = now - _PAST
 
         def steadily(at: datetime) -> float:
@@ -391,15 +392,15 @@ class _SchedulerProcess:
             COMPONENT,
             self._replica.remaining,
             sleep=asyncio.sleep,
-            random=chance.random,
+            random=self._host.random,
             log_event=self._replica.log_event,
         )
 
     def _new_statuses(self, live: LiveSettings, writes: Writes) -> Statuses:
         queue = Workqueue[Key](
-            clock=self._clock,
+            clock=self._host.clock,
             sleep=asyncio.sleep,
-            random=chance.random,
+            random=self._host.random,
             waited=lambda _seconds: None,
             failed=self._metrics.failed,
             log_event=self._replica.log_event,
@@ -410,8 +411,8 @@ class _SchedulerProcess:
             queue,
             self._recorder.emit,
             live.scheduler_name,
-            clock=self._clock,
-            now=utc_now,
+            clock=self._host.clock,
+            now=self._host.now,
             sleep=asyncio.sleep,
             log_event=self._replica.log_event,
         )

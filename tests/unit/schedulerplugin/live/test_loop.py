@@ -19,6 +19,7 @@ from podium.api.membership import GroupKey
 from podium.api.records import PlanMode, Result
 from podium.api.saving import CHECKPOINT, SAVE_REQUESTED, SAVES_ON_NOTICE
 from podium.kube.connection import RefusedError
+from podium.runtime.host import THIS_MACHINE
 from podium.runtime.worker import Worker
 from podium.schedulerplugin.live.loop import Loop
 from podium.schedulerplugin.scheduling.effects import (
@@ -98,7 +99,7 @@ class Scene:
             now=lambda: NOW + timedelta(seconds=self.seconds + self.ahead),
             sleep=self._sleep,
             log_event=lambda event, fields: self.logged.append((event, dict(fields))),
-            worker=Worker(),
+            worker=Worker(THIS_MACHINE.executor(), THIS_MACHINE.clock),
             deciding=lambda _keys: None,
             learn=self.recorder.learn,
         )

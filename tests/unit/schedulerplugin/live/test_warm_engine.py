@@ -23,7 +23,8 @@ from podium.kube.cache import InformerCache
 from podium.kube.discovery import Discovery
 from podium.planner.framework import Plugin
 from podium.planner.settings import LiveSettings
-from podium.runtime.manager import ManagerOptions, utc_now
+from podium.runtime.host import THIS_MACHINE, utc_now
+from podium.runtime.manager import ManagerOptions
 from podium.runtime.metrics import exposition, new_registry
 from podium.runtime.worker import Worker
 from podium.schedulerplugin.live import process, warmengine
@@ -50,7 +51,7 @@ class Scene:
         self.warm = WarmEngine(
             cast("InformerCache", self),
             self._new,
-            Worker(),
+            Worker(THIS_MACHINE.executor(), THIS_MACHINE.clock),
             SchedulerMetrics(self.registry),
             clock=lambda: self.seconds,
             now=utc_now,

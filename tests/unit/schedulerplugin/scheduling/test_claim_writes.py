@@ -20,6 +20,7 @@ from podium.planner.liveplugin import ChangedError, GoneError
 from podium.planner.plugins.devices.transforms import transform_devices
 from podium.planner.plugins.devices.writes import ClaimReservation
 from podium.planner.plugins.volumes.writes import BoundVolume, ClaimPlan, ProvisionedVolume
+from podium.runtime.host import utc_now
 from podium.schedulerplugin.live.prebindwriter import PreBindWriter
 from podium.schedulerplugin.live.writes import StoredMetadata, StoredObject
 
@@ -121,7 +122,7 @@ async def test_a_write_follows_the_object_as_it_is_known(name: str) -> None:
     case, state, recorded = CASES[name], ClusterState(native_served=True), RecordedWrites()
     if case.known is not None:
         state.apply(decoded(case.known))
-    writes = PreBindWriter(recorded, state)  # type: ignore[arg-type]  # these methods are all it uses
+    writes = PreBindWriter(recorded, state, utc_now)  # type: ignore[arg-type]  # these methods are all it uses
     work = writes.undo if case.withdraws else writes.write
     if case.error is not None:
         with pytest.raises(case.error):
@@ -146,7 +147,7 @@ async def test_no_write_adds_a_consumer_too_many(others: int, *, written: bool) 
     known = scene.claim("c", ["n0/gpu-0"], [f"u{at}" for at in range(others)])
     state.apply(known)
     plan = ClaimReservation((NS, "c"), known.metadata.uid or "", None, (ClaimConsumer("", "pods", "p", "p"),))
-    write = PreBindWriter(recorded, state).write(plan)  # type: ignore[arg-type]  # these methods are all it uses
+    write = PreBindWriter(recorded, state, utc_now).write(plan)  # type: ignore[arg-type]  # these methods are all it uses
     if written:
         await write
         assert len(recorded.sent[0][1]["status"]["reservedFor"]) == MAX_CONSUMERS

@@ -20,6 +20,7 @@ from podium.planner.plugins.devices.claims import (
     extended_needs,
 )
 from podium.planner.plugins.devices.writes import ClaimReservation, StaleDeletion
+from podium.runtime.host import utc_now
 from podium.schedulerplugin.live.prebindwriter import PreBindWriter
 from podium.schedulerplugin.live.writes import StoredMetadata, StoredObject
 from podium.schedulerplugin.scheduling.effects import PodRef
@@ -121,7 +122,7 @@ def writer(claim: ResourceClaim | None) -> tuple[PreBindWriter, RecordedWrites]:
     if claim is not None:
         state.apply(claim)
     writes = RecordedWrites()
-    return PreBindWriter(writes, state), writes  # type: ignore[arg-type]  # a part of Writes
+    return PreBindWriter(writes, state, utc_now), writes  # type: ignore[arg-type]  # a part of Writes
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))

@@ -17,6 +17,7 @@ from tests.support.waiting import PATIENCE_SECONDS
 from podium.api.meta import Condition
 from podium.cluster.reader import name_in
 from podium.kube.connection import RefusedError
+from podium.runtime.host import THIS_MACHINE
 from podium.runtime.worker import Worker
 from podium.schedulerplugin.live.loop import Loop
 from podium.schedulerplugin.scheduling.effects import Effect, Key, Moment, PodRef, ReportPending
@@ -107,7 +108,7 @@ async def looped(
         now=lambda: NOW,
         sleep=asyncio.sleep,
         log_event=lambda _text, _fields: None,
-        worker=Worker(),
+        worker=Worker(THIS_MACHINE.executor(), THIS_MACHINE.clock),
         deciding=deciding,
         learn=lambda _plan: None,
     )

@@ -8,12 +8,13 @@ from contextlib import suppress
 import pytest
 from tests.support.waiting import PATIENCE_SECONDS
 
+from podium.runtime.host import THIS_MACHINE
 from podium.runtime.worker import STUCK_SECONDS, Worker
 
 
 @pytest.fixture
 def worker() -> Iterator[Worker]:
-    with Worker() as made:
+    with Worker(THIS_MACHINE.executor(), THIS_MACHINE.clock) as made:
         yield made
 
 
@@ -130,7 +131,7 @@ async def test_values_of_the_worker_thread_are_read_between_its_jobs(worker: Wor
 async def test_work_that_does_not_end_is_reported() -> None:
     """Only a restart of the process ends it."""
     seconds = 0.0
-    with Worker(lambda: seconds) as worker:
+    with Worker(THIS_MACHINE.executor(), lambda: seconds) as worker:
         work = Held()
         running = asyncio.create_task(worker.run(work))
         await begun(work)
