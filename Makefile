@@ -94,6 +94,10 @@ neighbours: $(DEV) ## Podium beside other projects' controllers in a cluster of 
 soak: $(DEV) ## All tests at length: differentials in full, Hypothesis, 100 rounds, an hour of churn
 	HYPOTHESIS_PROFILE=soak PODIUM_DIFFERENTIAL=full $(BIN)/python -m pytest -q --timeout 3600
 
+.PHONY: simulate
+simulate: $(DEV) ## Podium's processes in simulated clusters under drawn faults; SEED=, COUNT=, and SHORTEN=1 for the shortest failure
+	@$(BIN)/python -m podium.simulation $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(SHORTEN),--shorten)
+
 .PHONY: record
 record: $(DEV) ## Record the answers of real servers into tests/conformance/recorded/
 	$(BIN)/python -m tests.support.admission.record

@@ -1,0 +1,222 @@
+"""Clients of the API server that have no process here: kubelets, and the owners of pods with their users.
+
+Each acts on the objects as the server has them, a while after they changed, and repeats a request until it
+has a final answer. So it is as late as a real one, and never wrong about the past.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import msgspec
+
+from podium.api.core import PODIUM_SCHEDULER
+from podium.simulation.apiserver.messages import ApiRequest, ApiResponse
+from podium.simulation.network import Network
+
+Object = Mapping[str, Any]
+
+# The label of a pod whose containers end by themselves, with the seconds that they run.
+RUNS = "simulated.podium.dev/seconds"
+# The label of all pods of one workload.
+WORKLOAD = "simulated.podium.dev/workload"
+_GROUPS = "scheduling.k8s.io/v1beta1"
+_STRATEGIC = "application/strategic-merge-patch+json"
+_AGAIN_SECONDS = 1.0
+_AGAIN = (429, 500, 503, 504)
+# A container starts within so many seconds, and an owner notices the loss of a pod within others.
+_START_SECONDS, _NOTICE_SECONDS = 8.0, 4.0
+
+
+class Client:
+    """Sends requests for an actor, again and again until one has a final answer."""
+
+    def __init__(self, network: Network, user: str) -> None:
+        self._network = network
+        self._user = user
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        kind: str = "application/json",
+        done: Callable[[ApiResponse], None] = lambda _response: None,
+    ) -> None:
+        """Send a request, and call `done` with its final answer."""
+        data = b"" if body is None else msgspec.json.encode(body)
+        request = ApiRequest(method, path, {}, data, kind, self._user)
+
+        def answered(response: ApiResponse | None) -> None:
+            if response is None or response.code in _AGAIN:
+                self._network.world.after(_AGAIN_SECONDS, lambda: self._network.ask(request, answered))
+            else:
+                done(response)
+
+        self._network.ask(request, answered)
+
+
+class Kubelets:
+    """The kubelets of all nodes: they start the containers of bound pods, and end those of deleted ones."""
+
+    def __init__(self, network: Network) -> None:
+        self._world = network.world
+        self._client = Client(network, "kubelet")
+        self._started: set[str] = set()
+        self._ending: set[str] = set()
+        network.server.changed.append(self._changed)
+
+    def _changed(self, resource: str, pod: Object, *, deleted: bool) -> None:
+        if resource != "pods" or not pod["spec"].get("nodeName"):
+            return
+        uid: str = pod["metadata"]["uid"]
+        if deleted:
+            self._started.discard(uid)
+            self._ending.discard(uid)
+            return
+        chance = self._world.random.random()
+        if "deletionTimestamp" in pod["metadata"]:
+            if uid not in self._ending:
+                self._ending.add(uid)
+                grace = pod["metadata"].get("deletionGracePeriodSeconds", 30)
+                self._world.after(chance * grace, partial(self._end, pod))
+        elif uid not in self._started:
+            self._started.add(uid)
+            self._world.after(chance * _START_SECONDS, partial(self._start, pod))
+
+    def _start(self, pod: Object) -> None:
+        uid = pod["metadata"]["uid"]
+        if uid not in self._started or uid in self._ending:
+            return
+        now = self._world.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        ready = {"type": "Ready", "status": "True", "lastTransitionTime": now}
+        self._patch(pod, {"phase": "Running", "startTime": now, "conditions": [ready]})
+        seconds = (pod["metadata"].get("labels") or {}).get(RUNS)
+        if seconds is not None:
+            self._world.after(float(seconds), partial(self._succeed, pod))
+
+    def _succeed(self, pod: Object) -> None:
+        uid = pod["metadata"]["uid"]
+        if uid in self._started and uid not in self._ending:
+            self._patch(pod, {"phase": "Succeeded", "conditions": [{"type": "Ready", "status": "False"}]})
+
+    def _patch(self, pod: Object, status: Object) -> None:
+        body = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
+        self._client.send("PATCH", f"{path_of(pod)}/status", body, kind=_STRATEGIC)
+
+    def _end(self, pod: Object) -> None:
+        preconditions = {"uid": pod["metadata"]["uid"]}
+        body = {"gracePeriodSeconds": 0, "preconditions": preconditions}
+        self._client.send("DELETE", path_of(pod), body)
+
+
+class Workload(NamedTuple):
+    """Pods of a kind: `size` of them, in one group if `mode` (its disruption mode) is not empty.
+
+    `seconds` is how long each runs, 0 for without end. `cpu` is in cores.
+    """
+
+    name: str
+    size: int
+    cpu: int
+    priority_class: str
+    mode: str = ""
+    seconds: int = 0
+
+
+class Owners:
+    """The controllers of workloads: each keeps its pods until they have succeeded or the user removes it."""
+
+    def __init__(self, network: Network, namespace: str) -> None:
+        self.workloads: dict[str, Workload] = {}
+        self.succeeded: dict[str, int] = {}
+        self._world = network.world
+        self._client = Client(network, "owner")
+        self._pods_path = f"/api/v1/namespaces/{namespace}/pods"
+        self._groups_path = f"/apis/{_GROUPS}/namespaces/{namespace}/podgroups"
+        self._pods: dict[str, dict[str, Object]] = {}
+        network.server.changed.append(self._changed)
+
+    def create(self, workload: Workload) -> None:
+        """Create a workload: its group, and then its pods."""
+        self.workloads[workload.name] = workload
+        self._pods[workload.name] = {}
+        self.succeeded[workload.name] = 0
+        if not workload.mode:
+            self._fill(workload)
+            return
+        spec = {
+            "schedulingPolicy": {"gang": {"minCount": workload.size}},
+            "disruptionMode": {workload.mode: {}},
+            "priorityClassName": workload.priority_class,
+        }
+        metadata = {"name": workload.name}
+        group = {"apiVersion": _GROUPS, "kind": "PodGroup", "metadata": metadata, "spec": spec}
+        self._client.send("POST", self._groups_path, group, done=lambda _response: self._fill(workload))
+
+    def remove(self, name: str) -> None:
+        """Remove a workload: its pods, and its group."""
+        workload = self.workloads.pop(name)
+        for pod in list(self._pods.pop(name).values()):
+            self._client.send("DELETE", path_of(pod))
+        if workload.mode:
+            self._client.send("DELETE", f"{self._groups_path}/{name}")
+
+    def _fill(self, workload: Workload) -> None:
+        """Create the pods that a workload lacks."""
+        if workload.name not in self.workloads:
+            return
+        missing = workload.size - self.succeeded[workload.name] - len(self._pods[workload.name])
+        for _ in range(missing):
+            name = f"{workload.name}-{self._world.random.getrandbits(40):010x}"
+            pod = _pod(name, workload)
+            self._pods[workload.name][name] = pod
+            self._client.send("POST", self._pods_path, pod)
+
+    def _changed(self, resource: str, pod: Object, *, deleted: bool) -> None:
+        if resource != "pods":
+            return
+        name, owner = pod["metadata"]["name"], (pod["metadata"].get("labels") or {}).get(WORKLOAD, "")
+        pods = self._pods.get(owner)
+        if pods is None or name not in pods:
+            return
+        workload = self.workloads[owner]
+        if deleted:
+            del pods[name]
+            if pod.get("status", {}).get("phase") == "Succeeded":
+                self.succeeded[owner] += 1
+            if self.succeeded[owner] == workload.size:
+                self.remove(owner)
+            else:
+                self._world.after(
+                    self._world.random.random() * _NOTICE_SECONDS, partial(self._fill, workload)
+                )
+        else:
+            pods[name] = pod
+            if pod.get("status", {}).get("phase") == "Succeeded":
+                self._client.send("DELETE", path_of(pod))
+
+
+def path_of(pod: Object) -> str:
+    """Return the URL path of a pod."""
+    return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
+
+
+def _pod(name: str, workload: Workload) -> dict[str, Any]:
+    labels = {WORKLOAD: workload.name} | ({RUNS: str(workload.seconds)} if workload.seconds else {})
+    container = {
+        "name": "work",
+        "image": "work",
+        "resources": {"requests": {"cpu": str(workload.cpu)}},
+    }
+    spec: dict[str, Any] = {
+        "schedulerName": PODIUM_SCHEDULER,
+        "priorityClassName": workload.priority_class,
+        "containers": [container],
+        "terminationGracePeriodSeconds": 10,
+    }
+    if workload.mode:
+        spec["schedulingGroup"] = {"podGroupName": workload.name}
+    metadata = {"name": name, "namespace": "", "labels": labels}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
