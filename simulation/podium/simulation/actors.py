@@ -12,6 +12,7 @@ import msgspec
 
 from podium.api.core import PODIUM_SCHEDULER
 from podium.simulation.apiserver.messages import ApiRequest, ApiResponse
+from podium.simulation.apiserver.storage import Change
 from podium.simulation.network import Network
 
 Object = Mapping[str, Any]
@@ -52,6 +53,9 @@ class Client:
             if response is None or response.code in _AGAIN:
                 self._network.world.after(_AGAIN_SECONDS, lambda: self._network.ask(request, answered))
             else:
+                # The object may be gone, or made already by a request whose answer was lost.
+                expected = response.code < 400 or response.code in (404, 409)
+                assert expected, f"{method} {path}: {response.body.decode()}"
                 done(response)
 
         self._network.ask(request, answered)
@@ -67,11 +71,12 @@ class Kubelets:
         self._ending: set[str] = set()
         network.server.changed.append(self._changed)
 
-    def _changed(self, resource: str, pod: Object, *, deleted: bool) -> None:
+    def _changed(self, resource: str, change: Change) -> None:
+        pod = change.document
         if resource != "pods" or not pod["spec"].get("nodeName"):
             return
         uid: str = pod["metadata"]["uid"]
-        if deleted:
+        if change.type == "DELETED":
             self._started.discard(uid)
             self._ending.discard(uid)
             return
@@ -133,6 +138,7 @@ class Owners:
         self.succeeded: dict[str, int] = {}
         self._world = network.world
         self._client = Client(network, "owner")
+        self._namespace = namespace
         self._pods_path = f"/api/v1/namespaces/{namespace}/pods"
         self._groups_path = f"/apis/{_GROUPS}/namespaces/{namespace}/podgroups"
         self._pods: dict[str, dict[str, Object]] = {}
@@ -170,19 +176,20 @@ class Owners:
         missing = workload.size - self.succeeded[workload.name] - len(self._pods[workload.name])
         for _ in range(missing):
             name = f"{workload.name}-{self._world.random.getrandbits(40):010x}"
-            pod = _pod(name, workload)
+            pod = _pod(self._namespace, name, workload)
             self._pods[workload.name][name] = pod
             self._client.send("POST", self._pods_path, pod)
 
-    def _changed(self, resource: str, pod: Object, *, deleted: bool) -> None:
+    def _changed(self, resource: str, change: Change) -> None:
         if resource != "pods":
             return
+        pod = change.document
         name, owner = pod["metadata"]["name"], (pod["metadata"].get("labels") or {}).get(WORKLOAD, "")
         pods = self._pods.get(owner)
         if pods is None or name not in pods:
             return
         workload = self.workloads[owner]
-        if deleted:
+        if change.type == "DELETED":
             del pods[name]
             if pod.get("status", {}).get("phase") == "Succeeded":
                 self.succeeded[owner] += 1
@@ -203,7 +210,7 @@ def path_of(pod: Object) -> str:
     return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
 
 
-def _pod(name: str, workload: Workload) -> dict[str, Any]:
+def _pod(namespace: str, name: str, workload: Workload) -> dict[str, Any]:
     labels = {WORKLOAD: workload.name} | ({RUNS: str(workload.seconds)} if workload.seconds else {})
     container = {
         "name": "work",
@@ -218,5 +225,5 @@ def _pod(name: str, workload: Workload) -> dict[str, Any]:
     }
     if workload.mode:
         spec["schedulingGroup"] = {"podGroupName": workload.name}
-    metadata = {"name": name, "namespace": "", "labels": labels}
+    metadata = {"name": name, "namespace": namespace, "labels": labels}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

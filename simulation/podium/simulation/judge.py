@@ -5,7 +5,7 @@ higher priority. Others hold once nothing has changed for a while: whoever can b
 split, nothing is nominated, and every condition is right.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -13,15 +13,17 @@ import msgspec
 from podium.api.events import PREEMPTOR
 from podium.api.membership import GroupKey, membership
 from podium.api.quantity import Scale, parse
-from podium.api.reads import READS
+from podium.api.schedulable import SCHEDULING_READS
 from podium.cluster.state import ClusterState
 from podium.groups.divergence import PODS_NOT_MATCHING_PRIORITY, measure_divergence
 from podium.planner.engine import Engine
 from podium.planner.preemption.outcome import GOOD
 from podium.planner.settings import Settings
+from podium.simulation.apiserver.storage import Change, ObjectVersion
 from podium.simulation.network import Network
 
 Object = Mapping[str, Any]
+_GROUPS = "podgroups.scheduling.k8s.io"
 
 
 class Judge:
@@ -44,7 +46,7 @@ class Judge:
         """Check what must be true of a cluster in which nothing has changed for a while."""
         state = self._state()
         now = self._world.now
-        engine = Engine(state, self._settings, 1)
+        engine = Engine(state, self._settings)
         waiting: dict[str | GroupKey, Any] = {}
         for pod in state.pods.values():
             meta = pod.metadata
@@ -74,11 +76,12 @@ class Judge:
     def _break(self, text: str) -> None:
         self.broken.append(f"{self._world.seconds:.3f} s: {text}")
 
-    def _changed(self, resource: str, obj: Object, *, deleted: bool) -> None:
+    def _changed(self, resource: str, change: Change) -> None:
         if resource != "pods":
             return
+        obj = change.document
         uid: str = obj["metadata"]["uid"]
-        if deleted:
+        if change.type == "DELETED":
             self._node_of.pop(uid, None)
             self._torn.pop(uid, None)
             self._marked.discard(uid)
@@ -100,8 +103,10 @@ class Judge:
             self._evicted(obj)
 
     def _check_room(self, node: str, bound: Object) -> None:
-        stored = self._server.objects("nodes").get(("", node))
-        room = parse(stored["status"]["allocatable"]["cpu"], Scale.MILLI) if stored is not None else 0
+        stored = self._objects("nodes").get(f"/{node}")
+        room = (
+            parse(stored.document["status"]["allocatable"]["cpu"], Scale.MILLI) if stored is not None else 0
+        )
         there = [pod for pod in self._pods() if pod["spec"].get("nodeName") == node and not _finished(pod)]
         used = sum(parse(request, Scale.MILLI) for pod in there for request in _requests(pod))
         if used > room:
@@ -115,7 +120,7 @@ class Judge:
             self._break(f"victim {name} names no preemptor: {message}")
             return
         uid = match[2]
-        for preemptor in (*self._pods(), *self._server.objects("podgroups").values()):
+        for preemptor in (*self._pods(), *self._documents(_GROUPS)):
             if preemptor["metadata"]["uid"] == uid:
                 if preemptor["spec"].get("priority", 0) <= priority:
                     self._break(f"victim {name} has no lower priority than {preemptor['metadata']['name']}")
@@ -126,8 +131,8 @@ class Judge:
         """Remember the other pods of a unit that is evicted as a whole."""
         self.victims += 1
         name = (victim["spec"].get("schedulingGroup") or {}).get("podGroupName")
-        group = self._server.objects("podgroups").get((victim["metadata"]["namespace"], name or ""))
-        if group is None or "all" not in (group["spec"].get("disruptionMode") or {}):
+        group = self._objects(_GROUPS).get(f"{victim['metadata']['namespace']}/{name}")
+        if group is None or "all" not in (group.document["spec"].get("disruptionMode") or {}):
             return
         for pod in self._pods():
             of = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
@@ -135,13 +140,20 @@ class Judge:
                 self._torn.setdefault(pod["metadata"]["uid"], f"{name} at {self._world.seconds:.1f} s")
 
     def _pods(self) -> Iterable[Object]:
-        return self._server.objects("pods").values()
+        return self._documents("pods")
+
+    def _objects(self, resource: str) -> Mapping[str, ObjectVersion]:
+        return self._server.store.resources[resource].now
+
+    def _documents(self, resource: str) -> Iterator[Object]:
+        return (version.document for version in self._objects(resource).values())
 
     def _state(self) -> ClusterState:
         state = ClusterState(native_served=True)
-        for (api_version, kind), read in READS.items():
-            for stored in self._server.objects_of(api_version, kind):
-                state.apply(read.neutral(msgspec.convert(stored, read.type)))
+        for held in self._server.store.resources.values():
+            read = SCHEDULING_READS.get((held.row.api_version(held.row.stored), held.row.kind))
+            for version in held.now.values() if read is not None else ():
+                state.apply(read.neutral(msgspec.json.decode(version.body, type=read.type)))
         return state
 
 

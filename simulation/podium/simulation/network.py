@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
-from podium.simulation.apiserver.server import ApiServer, Watch
 
 from podium.kube.connection import PLAIN, Connection
 from podium.kube.kubeconfig import LoadedKubeconfig
 from podium.kube.timeouts import within
 from podium.runtime.host import Connect
 from podium.simulation.apiserver.messages import ApiRequest, ApiResponse, WebhookCall, WebhookFailure
+from podium.simulation.apiserver.server import ApiServer
+from podium.simulation.apiserver.storage import Change, Watch
 from podium.simulation.world import Machine, World
 
 _URL = "https://apiserver"
@@ -108,7 +109,7 @@ class Network:
         self._watches[stream] = None
         self._feed(stream)
         self.world.after(self.world.random.random() * _BOOKMARK_SECONDS, lambda: self._bookmark(stream))
-        seconds = stream.watch.timeout_seconds
+        seconds = stream.seconds
         self.world.after(seconds - _LAST_BOOKMARK_SECONDS, stream.bookmark)
         self.world.after(seconds, stream.end)
 
@@ -165,7 +166,7 @@ class Network:
 
     # Watches.
 
-    def _changed(self, resource: str) -> None:
+    def _changed(self, resource: str, _change: Change) -> None:
         for stream in list(self._watches):
             if stream.watch.resource != resource or stream.fed:
                 continue
@@ -266,7 +267,7 @@ class _Exchange:
         if isinstance(result, ApiResponse):
             content = SimpleNamespace(iter_any=lambda: _once(result.body))
             return SimpleNamespace(status=result.code, headers=result.headers, content=content)
-        self._stream = _Stream(self._network, self._machine, result, self._silence)
+        self._stream = _Stream(self._network, self._machine, result, self._request, self._silence)
         self._network.opened(self._stream)
         return SimpleNamespace(status=200, headers={}, content=self._stream)
 
@@ -282,9 +283,12 @@ async def _once(body: bytes) -> AsyncIterator[bytes]:
 class _Stream:
     """The body of a watch. `fed` is whether the network is about to deliver what changed."""
 
-    def __init__(self, network: Network, machine: Machine, watch: Watch, silence: float) -> None:
+    def __init__(
+        self, network: Network, machine: Machine, watch: Watch, request: ApiRequest, silence: float
+    ) -> None:
         self.watch = watch
         self.fed = False
+        self.seconds = float(request.query["timeoutSeconds"])
         self._network = network
         self._machine = machine
         self._silence = silence

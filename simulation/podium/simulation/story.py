@@ -5,18 +5,21 @@ of its parts left out is a story too, so a run that fails can be made short.
 """
 
 import logging
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from hashlib import sha256
 from random import Random
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import msgspec
 import structlog
-from podium.simulation.apiserver.server import ApiServer
 
+from podium.api.minors import MINORS
 from podium.controllers import process as controllers
 from podium.controllers.manager import Rules
+from podium.crds.definitions import crds, records
 from podium.planner.settings import LiveSettings
 from podium.runtime.host import Host
 from podium.runtime.leaserecord import Terms
@@ -24,6 +27,8 @@ from podium.runtime.manager import ManagerOptions
 from podium.schedulerplugin.live import process as scheduler
 from podium.schedulerplugin.live.settingsreload import SettingsSource
 from podium.simulation.actors import Client, Kubelets, Owners, Workload
+from podium.simulation.apiserver.server import ApiServer
+from podium.simulation.apiserver.storage import Change
 from podium.simulation.judge import Judge
 from podium.simulation.network import CALM, Faults, Network
 from podium.simulation.world import Machine, World
@@ -106,10 +111,10 @@ def _fault(chance: Random, at: float) -> Event:
     return Event(at, kind, subject, value)
 
 
-def run(story: Story) -> Result:
-    """Let a story happen, and return what did not hold."""
+def run(story: Story, *, tells: bool = False) -> Result:
+    """Let a story happen, and return what did not hold; `tells` writes the logs of the processes."""
     with World(story.seed) as world:
-        cluster = _Cluster(world, story)
+        cluster = _Cluster(world, story, tells=tells)
         for event in story.events:
             world.after(event.at, partial(cluster.happen, event))
         world.run(STORM)
@@ -124,11 +129,17 @@ def run(story: Story) -> Result:
 class _Cluster:
     """The parts of a run. `bugs` are lines of the logs that a correct process never writes."""
 
-    def __init__(self, world: World, story: Story) -> None:
+    def __init__(self, world: World, story: Story, *, tells: bool) -> None:
         self.world = world
+        self.tells = tells
         self.journal = sha256()
         self.bugs: list[str] = []
-        self.server = ApiServer("1.38", lambda: world.now, lambda: f"{world.random.getrandbits(128):032x}")
+        self.server = ApiServer(
+            MINORS[38],
+            lambda: world.now,
+            lambda: str(UUID(int=world.random.getrandbits(128))),
+            lambda: f"{world.random.getrandbits(20):05x}",
+        )
         self.network = Network(world, self.server)
         self.server.changed.append(self._note)
         self._prepare(story.nodes)
@@ -186,6 +197,9 @@ class _Cluster:
         client = Client(self.network, "admin")
         for name in (NAMESPACE, "podium-system", "default"):
             client.send("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+        for definition in (*crds(), records()):
+            path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+            client.send("POST", path, definition)
         for name, value in CLASSES.items():
             path = "/apis/scheduling.k8s.io/v1/priorityclasses"
             client.send("POST", path, {"metadata": {"name": name}, "value": value})
@@ -196,7 +210,15 @@ class _Cluster:
                 "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
                 "status": {"allocatable": room, "capacity": room},
             }
-            client.send("POST", "/api/v1/nodes", node)
+            # A new node is tainted until its controller knows that it is ready.
+            ready = partial(
+                client.send,
+                "PATCH",
+                f"/api/v1/nodes/{name}",
+                {"spec": {"taints": None}},
+                kind="application/merge-patch+json",
+            )
+            client.send("POST", "/api/v1/nodes", node, done=lambda _response, ready=ready: ready())
 
     def _start(self, name: str) -> None:
         machine = self._machines[name] = Machine(self.world, name, self.network.connect)
@@ -207,17 +229,17 @@ class _Cluster:
         self.journal.update(f"{self.world.seconds} {name} ended {type(error).__name__}\n".encode())
         self.world.after(self.world.random.random() * _RESTART_SECONDS, partial(self._start, name))
 
-    def _note(self, resource: str, obj: Any, *, deleted: bool) -> None:
-        version = obj["metadata"]["resourceVersion"]
-        line = f"{self.world.seconds} {resource} {obj['metadata']['name']} {version} {deleted}\n"
-        self.journal.update(line.encode())
+    def _note(self, resource: str, change: Change) -> None:
+        self.journal.update(f"{self.world.seconds} {resource} ".encode() + change.line)
 
     def _log(self, _logger: Any, _method: str, event: structlog.typing.EventDict) -> str:
         text = msgspec.json.encode(event, enc_hook=str).decode()
         self.journal.update(f"{self.world.seconds} {text}\n".encode())
         if "bug" in str(event["event"]) or "Traceback" in text:
             self.bugs.append(f"{self.world.seconds:.3f} s: {text}")
-        return text
+        if self.tells:
+            sys.stderr.write(f"{self.world.seconds:10.3f} {text}\n")
+        raise structlog.DropEvent
 
 
 def _weather(value: float) -> Faults:
