@@ -47,6 +47,7 @@ from podium.simulation.apiserver.reading import read
 from podium.simulation.apiserver.resources import ResourceRow, custom_row, rows_of
 from podium.simulation.apiserver.routing import Routes, Target
 from podium.simulation.apiserver.storage import (
+    Change,
     ObjectStore,
     ObjectVersion,
     Selection,
@@ -106,8 +107,8 @@ class ApiServer:
             self._serve(row)
 
     @property
-    def changed(self) -> list[Callable[[str], None]]:
-        """Return the callbacks that get the resource of each write."""
+    def changed(self) -> list[Callable[[str, Change], None]]:
+        """Return the callbacks that get each write, and its resource."""
         return self.store.changed
 
     def compact(self) -> None:

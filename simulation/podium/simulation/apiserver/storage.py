@@ -106,12 +106,12 @@ def object_key(metadata: Mapping[str, Any]) -> str:
 
 
 class ObjectStore:
-    """All objects. `changed` are called with the resource of each write."""
+    """All objects. `changed` are called with each write and its resource."""
 
     def __init__(self) -> None:
         self.revision = 1
         self.resources: dict[str, Objects] = {}
-        self.changed: list[Callable[[str], None]] = []
+        self.changed: list[Callable[[str, Change], None]] = []
 
     def serve(self, row: ResourceRow) -> None:
         """Add a resource, or change its row."""
@@ -163,18 +163,17 @@ class ObjectStore:
     def _record(
         self, held: Objects, kind: str, key: str, version: ObjectVersion, before: ObjectVersion | None
     ) -> None:
-        held.changes.append(
-            Change(
-                kind,
-                key,
-                version.revision,
-                _line(kind, version.body),
-                version.document,
-                before.document if before else None,
-            )
+        change = Change(
+            kind,
+            key,
+            version.revision,
+            _line(kind, version.body),
+            version.document,
+            before.document if before else None,
         )
+        held.changes.append(change)
         for call in self.changed:
-            call(held.row.resource)
+            call(held.row.resource, change)
 
 
 def _line(kind: str, body: bytes) -> bytes:

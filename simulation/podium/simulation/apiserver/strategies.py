@@ -56,7 +56,8 @@ class Strategies:
     def creates(self, row: ResourceRow, sent: Document, time: str) -> Document:
         """Return an object as its creation stores it, without what is set for all kinds. Raises ApiError."""
         document = dict(sent)
-        if "status" in row.subresources:
+        # A kubelet creates its node with its status.
+        if "status" in row.subresources and row.kind != "Node":
             _copy(document, row.zero, "status")
         if row.kind in _PHASES and not row.custom:
             document["status"] = {"phase": _PHASES[row.kind]}
