@@ -21,12 +21,13 @@ Object = Mapping[str, Any]
 RUNS = "simulated.podium.dev/seconds"
 # The label of all pods of one workload.
 WORKLOAD = "simulated.podium.dev/workload"
+GROUPS = "podgroups.scheduling.k8s.io"
 _GROUPS = "scheduling.k8s.io/v1beta1"
 _STRATEGIC = "application/strategic-merge-patch+json"
 _AGAIN_SECONDS = 1.0
 _AGAIN = (429, 500, 503, 504)
 # A container starts within so many seconds, and an owner notices the loss of a pod within others.
-_START_SECONDS, _NOTICE_SECONDS = 8.0, 4.0
+_START_SECONDS, _NOTICE_SECONDS, _COLLECT_SECONDS = 8.0, 4.0, 20.0
 
 
 class Client:
@@ -62,9 +63,13 @@ class Client:
 
 
 class Kubelets:
-    """The kubelets of all nodes: they start the containers of bound pods, and end those of deleted ones."""
+    """The kubelets of all nodes: they start the containers of bound pods, and end those of deleted ones.
+
+    `endless` is whether containers run on at the end of their work, so that nothing changes by itself.
+    """
 
     def __init__(self, network: Network) -> None:
+        self.endless = False
         self._world = network.world
         self._client = Client(network, "kubelet")
         self._started: set[str] = set()
@@ -85,7 +90,7 @@ class Kubelets:
             if uid not in self._ending:
                 self._ending.add(uid)
                 grace = pod["metadata"].get("deletionGracePeriodSeconds", 30)
-                self._world.after(chance * grace, partial(self._end, pod))
+                self._world.after(chance * grace, partial(end, self._client, pod))
         elif uid not in self._started:
             self._started.add(uid)
             self._world.after(chance * _START_SECONDS, partial(self._start, pod))
@@ -103,23 +108,46 @@ class Kubelets:
 
     def _succeed(self, pod: Object) -> None:
         uid = pod["metadata"]["uid"]
-        if uid in self._started and uid not in self._ending:
+        if uid in self._started and uid not in self._ending and not self.endless:
             self._patch(pod, {"phase": "Succeeded", "conditions": [{"type": "Ready", "status": "False"}]})
 
     def _patch(self, pod: Object, status: Object) -> None:
         body = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
         self._client.send("PATCH", f"{path_of(pod)}/status", body, kind=_STRATEGIC)
 
-    def _end(self, pod: Object) -> None:
-        preconditions = {"uid": pod["metadata"]["uid"]}
-        body = {"gracePeriodSeconds": 0, "preconditions": preconditions}
-        self._client.send("DELETE", path_of(pod), body)
+
+class Collectors:
+    """Controllers that clean up: of pods whose node is gone, and of the finalizers of deleted groups."""
+
+    def __init__(self, network: Network) -> None:
+        self._world = network.world
+        self._store = network.server.store
+        self._client = Client(network, "kube-controller-manager")
+        network.server.changed.append(self._changed)
+
+    def _changed(self, resource: str, _change: Change) -> None:
+        if resource in ("nodes", "pods", GROUPS):
+            self._world.after(self._world.random.random() * _COLLECT_SECONDS, self._look)
+
+    def _look(self) -> None:
+        pods = [version.document for version in self._store.resources["pods"].now.values()]
+        for pod in pods:
+            node = pod["spec"].get("nodeName")
+            if node and f"/{node}" not in self._store.resources["nodes"].now:
+                end(self._client, pod)
+        names = {(pod["spec"].get("schedulingGroup") or {}).get("podGroupName") for pod in pods}
+        for version in self._store.resources[GROUPS].now.values():
+            metadata = version.document["metadata"]
+            if "deletionTimestamp" in metadata and metadata["name"] not in names:
+                path = f"/apis/{_GROUPS}/namespaces/{metadata['namespace']}/podgroups/{metadata['name']}"
+                body = {"metadata": {"uid": metadata["uid"], "finalizers": None}}
+                self._client.send("PATCH", path, body, kind="application/merge-patch+json")
 
 
 class Workload(NamedTuple):
     """Pods of a kind: `size` of them, in one group if `mode` (its disruption mode) is not empty.
 
-    `seconds` is how long each runs, 0 for without end. `cpu` is in cores.
+    `seconds` is how long each runs, 0 for without end. `cpu` is in cores. The group has `group_class`.
     """
 
     name: str
@@ -128,6 +156,7 @@ class Workload(NamedTuple):
     priority_class: str
     mode: str = ""
     seconds: int = 0
+    group_class: str = ""
 
 
 class Owners:
@@ -155,7 +184,7 @@ class Owners:
         spec = {
             "schedulingPolicy": {"gang": {"minCount": workload.size}},
             "disruptionMode": {workload.mode: {}},
-            "priorityClassName": workload.priority_class,
+            "priorityClassName": workload.group_class,
         }
         metadata = {"name": workload.name}
         group = {"apiVersion": _GROUPS, "kind": "PodGroup", "metadata": metadata, "spec": spec}
@@ -203,6 +232,12 @@ class Owners:
             pods[name] = pod
             if pod.get("status", {}).get("phase") == "Succeeded":
                 self._client.send("DELETE", path_of(pod))
+
+
+def end(client: Client, pod: Object) -> None:
+    """Remove a pod whose containers have ended, or that has no node."""
+    body = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}}
+    client.send("DELETE", path_of(pod), body)
 
 
 def path_of(pod: Object) -> str:

@@ -8,22 +8,21 @@ split, nothing is nominated, and every condition is right.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import msgspec
-
+from podium import jsontext
 from podium.api.events import PREEMPTOR
 from podium.api.membership import GroupKey, membership
 from podium.api.quantity import Scale, parse
-from podium.api.schedulable import SCHEDULING_READS
+from podium.api.schedulable import SCHEDULING_READS, Schedulable
 from podium.cluster.state import ClusterState
 from podium.groups.divergence import PODS_NOT_MATCHING_PRIORITY, measure_divergence
 from podium.planner.engine import Engine
 from podium.planner.preemption.outcome import GOOD
 from podium.planner.settings import Settings
+from podium.simulation.actors import GROUPS
 from podium.simulation.apiserver.storage import Change, ObjectVersion
 from podium.simulation.network import Network
 
 Object = Mapping[str, Any]
-_GROUPS = "podgroups.scheduling.k8s.io"
 
 
 class Judge:
@@ -49,6 +48,7 @@ class Judge:
         engine = Engine(state, self._settings)
         waiting: dict[str | GroupKey, Any] = {}
         for pod in state.pods.values():
+            assert isinstance(pod, Schedulable)
             meta = pod.metadata
             if meta.deletionTimestamp is not None or pod.finished:
                 if meta.deletionTimestamp is not None:
@@ -104,9 +104,9 @@ class Judge:
 
     def _check_room(self, node: str, bound: Object) -> None:
         stored = self._objects("nodes").get(f"/{node}")
-        room = (
-            parse(stored.document["status"]["allocatable"]["cpu"], Scale.MILLI) if stored is not None else 0
-        )
+        if stored is None:
+            return
+        room = parse(stored.document["status"]["allocatable"]["cpu"], Scale.MILLI)
         there = [pod for pod in self._pods() if pod["spec"].get("nodeName") == node and not _finished(pod)]
         used = sum(parse(request, Scale.MILLI) for pod in there for request in _requests(pod))
         if used > room:
@@ -114,13 +114,15 @@ class Judge:
             self._break(f"pod {name} was bound to {node}, which has {room} m of cpu for {used} m")
 
     def _check_preemptor(self, victim: Object, message: str) -> None:
-        name, priority = victim["metadata"]["name"], victim["spec"].get("priority", 0)
+        name = victim["metadata"]["name"]
+        group = self._group_of(victim)
+        priority = (victim if group is None else group)["spec"].get("priority", 0)
         match = PREEMPTOR.search(message)
         if match is None:
             self._break(f"victim {name} names no preemptor: {message}")
             return
         uid = match[2]
-        for preemptor in (*self._pods(), *self._documents(_GROUPS)):
+        for preemptor in (*self._pods(), *self._documents(GROUPS)):
             if preemptor["metadata"]["uid"] == uid:
                 if preemptor["spec"].get("priority", 0) <= priority:
                     self._break(f"victim {name} has no lower priority than {preemptor['metadata']['name']}")
@@ -130,14 +132,19 @@ class Judge:
     def _evicted(self, victim: Object) -> None:
         """Remember the other pods of a unit that is evicted as a whole."""
         self.victims += 1
-        name = (victim["spec"].get("schedulingGroup") or {}).get("podGroupName")
-        group = self._objects(_GROUPS).get(f"{victim['metadata']['namespace']}/{name}")
-        if group is None or "all" not in (group.document["spec"].get("disruptionMode") or {}):
+        group = self._group_of(victim)
+        if group is None or "all" not in (group["spec"].get("disruptionMode") or {}):
             return
+        name = group["metadata"]["name"]
         for pod in self._pods():
             of = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
             if of == name and pod["spec"].get("nodeName") and not _finished(pod):
                 self._torn.setdefault(pod["metadata"]["uid"], f"{name} at {self._world.seconds:.1f} s")
+
+    def _group_of(self, pod: Object) -> Object | None:
+        name = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
+        stored = self._objects(GROUPS).get(f"{pod['metadata']['namespace']}/{name}")
+        return None if stored is None else stored.document
 
     def _pods(self) -> Iterable[Object]:
         return self._documents("pods")
@@ -152,8 +159,9 @@ class Judge:
         state = ClusterState(native_served=True)
         for held in self._server.store.resources.values():
             read = SCHEDULING_READS.get((held.row.api_version(held.row.stored), held.row.kind))
-            for version in held.now.values() if read is not None else ():
-                state.apply(read.neutral(msgspec.json.decode(version.body, type=read.type)))
+            if read is not None:
+                for version in held.now.values():
+                    state.apply(read.neutral(jsontext.parse(version.body, read.type)))
         return state
 
 

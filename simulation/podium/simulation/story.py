@@ -26,7 +26,8 @@ from podium.runtime.leaserecord import Terms
 from podium.runtime.manager import ManagerOptions
 from podium.schedulerplugin.live import process as scheduler
 from podium.schedulerplugin.live.settingsreload import SettingsSource
-from podium.simulation.actors import Client, Kubelets, Owners, Workload
+from podium.simulation.actors import Client, Collectors, Kubelets, Owners, Workload
+from podium.simulation.apiserver.messages import ApiResponse
 from podium.simulation.apiserver.server import ApiServer
 from podium.simulation.apiserver.storage import Change
 from podium.simulation.judge import Judge
@@ -41,6 +42,10 @@ _RESTART_SECONDS = 5.0
 # killed keeps the lease for 15 s, and a backoff is at most a minute.
 STORM, QUIET = 600.0, 300.0
 _STEP_SECONDS = 20.0
+# A node that was lost comes back.
+_NODE_SECONDS = 40.0
+# The share of groups whose pods have their class.
+_ALIKE = 0.9
 
 
 class Event(NamedTuple):
@@ -90,23 +95,26 @@ def drawn(seed: int) -> Story:
 
 
 def _workload(chance: Random, name: str) -> Workload:
+    own = chance.choice(tuple(CLASSES))
     return Workload(
         name,
         size=chance.choice((1, 1, 2, 3, 4, 6)),
         cpu=chance.choice((1, 1, 2, 4)),
-        priority_class=chance.choice(tuple(CLASSES)),
+        priority_class=own,
+        group_class=own if chance.random() < _ALIKE else chance.choice(tuple(CLASSES)),
         mode=chance.choice(("", "single", "all", "all")),
         seconds=chance.choice((0, 30, 120, 400)),
     )
 
 
 def _fault(chance: Random, at: float) -> Event:
-    kind = chance.choice(("kill", "stop", "pause", "clock", "faults", "restart", "compact"))
+    kind = chance.choice(("kill", "stop", "pause", "clock", "faults", "restart", "compact", "node"))
     subject = chance.choice(("scheduler-0", "scheduler-1", "controller-0"))
     value = {
         "pause": chance.choice((0.5, 5.0, 12.0, 40.0)),
         "clock": chance.choice((-3600.0, -5.0, 5.0, 3600.0)),
         "restart": chance.choice((0.1, 3.0, 30.0)),
+        "node": float(chance.randrange(6)),
     }.get(kind, chance.random())
     return Event(at, kind, subject, value)
 
@@ -142,8 +150,11 @@ class _Cluster:
         )
         self.network = Network(world, self.server)
         self.server.changed.append(self._note)
-        self._prepare(story.nodes)
+        self._nodes = story.nodes
+        self._client = Client(self.network, "admin")
+        self._prepare()
         self.kubelets = Kubelets(self.network)
+        Collectors(self.network)
         self.owners = Owners(self.network, NAMESPACE)
         settings = LiveSettings(records_namespace="podium-system")
         self.judge = Judge(self.network, settings.engine)
@@ -180,6 +191,8 @@ class _Cluster:
                 self.network.restart(event.value)
             case "compact":
                 self.server.compact()
+            case "node":
+                self._lose(f"node-{event.value % self._nodes:g}")
             case "kill" if machine is not None:
                 machine.kill()
             case "stop" if machine is not None:
@@ -190,11 +203,12 @@ class _Cluster:
                 machine.ahead += event.value
 
     def calm(self) -> None:
-        """End all faults."""
+        """End all faults, and all changes but those that follow from others."""
         self.network.faults = CALM
+        self.kubelets.endless = True
 
-    def _prepare(self, nodes: int) -> None:
-        client = Client(self.network, "admin")
+    def _prepare(self) -> None:
+        client = self._client
         for name in (NAMESPACE, "podium-system", "default"):
             client.send("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
         for definition in (*crds(), records()):
@@ -203,22 +217,26 @@ class _Cluster:
         for name, value in CLASSES.items():
             path = "/apis/scheduling.k8s.io/v1/priorityclasses"
             client.send("POST", path, {"metadata": {"name": name}, "value": value})
-        for index in range(nodes):
-            room = {"cpu": str(_CORES), "memory": "64Gi", "pods": "110"}
-            name = f"node-{index}"
-            node = {
-                "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
-                "status": {"allocatable": room, "capacity": room},
-            }
+        for index in range(self._nodes):
+            self._add(f"node-{index}")
+
+    def _add(self, name: str) -> None:
+        room = {"cpu": str(_CORES), "memory": "64Gi", "pods": "110"}
+        node = {
+            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+            "status": {"allocatable": room, "capacity": room},
+        }
+
+        def untaint(_created: ApiResponse) -> None:
             # A new node is tainted until its controller knows that it is ready.
-            ready = partial(
-                client.send,
-                "PATCH",
-                f"/api/v1/nodes/{name}",
-                {"spec": {"taints": None}},
-                kind="application/merge-patch+json",
-            )
-            client.send("POST", "/api/v1/nodes", node, done=lambda _response, ready=ready: ready())
+            kind = "application/merge-patch+json"
+            self._client.send("PATCH", f"/api/v1/nodes/{name}", {"spec": {"taints": None}}, kind=kind)
+
+        self._client.send("POST", "/api/v1/nodes", node, done=untaint)
+
+    def _lose(self, name: str) -> None:
+        self._client.send("DELETE", f"/api/v1/nodes/{name}")
+        self.world.after(_NODE_SECONDS, partial(self._add, name))
 
     def _start(self, name: str) -> None:
         machine = self._machines[name] = Machine(self.world, name, self.network.connect)

@@ -31,6 +31,10 @@ _LEAST_SECONDS = 1e-6
 _DECISION_SECONDS, _LONG_DECISION_SECONDS, _LONG_DECISIONS = 0.02, 1.0, 0.01
 
 
+# After its end a world goes on for so long, so that processes can end.
+_END_SECONDS = 60.0
+
+
 class World:
     """The time and its events; `random` is the source of every choice in it. At its end all machines end."""
 
@@ -45,6 +49,10 @@ class World:
         return self
 
     def __exit__(self, *_error: object) -> None:
+        for machine in list(self.machines):
+            machine.ended = _unheard
+            machine.kill()
+        self.run(self.seconds + _END_SECONDS)
         for machine in list(self.machines):
             machine.close()
 
@@ -69,6 +77,10 @@ class World:
         return False
 
 
+def _unheard(_error: BaseException | None) -> None:
+    """Ignore the end of a process."""
+
+
 class Machine:
     """A machine with one process. `network` is False once nothing that the process sends arrives any more."""
 
@@ -81,7 +93,7 @@ class Machine:
         self.ports: dict[int, Port] = {}
         # The seconds by which the wall clock is ahead.
         self.ahead = 0.0
-        self.ended: Callable[[BaseException | None], None] = lambda _error: None
+        self.ended: Callable[[BaseException | None], None] = _unheard
         self._connect = connect
         self._paused_until = 0.0
         self._waking = False
@@ -225,18 +237,18 @@ class _Loop(asyncio.SelectorEventLoop):
         if seconds is not None:
             self._machine.wake(seconds)
 
-    def call_soon_threadsafe(self, callback: Any, *args: Any, **named: Any) -> asyncio.Handle:
+    def call_soon_threadsafe(self, callback: Any, *args: Any, **named: Any) -> asyncio.Handle:  # type: ignore[override]  # any arguments
         handle = self.call_soon(callback, *args, **named)
         self._machine.wake()
         return handle
 
-    def add_signal_handler(self, sig: int, callback: Callable[..., object], *args: Any) -> None:
+    def add_signal_handler(self, sig: int, callback: Callable[..., object], *args: Any) -> None:  # type: ignore[override]  # any arguments
         self.handlers[sig] = lambda: callback(*args)
 
     def remove_signal_handler(self, sig: int) -> bool:
         return self.handlers.pop(sig, None) is not None
 
-    def add_reader(self, fd: Any, callback: Callable[..., Any], *args: Any) -> None:
+    def add_reader(self, fd: Any, callback: Callable[..., Any], *args: Any) -> None:  # type: ignore[override]  # any arguments
         if isinstance(fd, Port):
             fd.ready = lambda: callback(*args)
         else:
@@ -248,7 +260,7 @@ class _Loop(asyncio.SelectorEventLoop):
             return True
         return super().remove_reader(fd)
 
-    async def connect_accepted_socket(  # type: ignore[override]
+    async def connect_accepted_socket(
         self, protocol_factory: Callable[[], Any], sock: Any, **_named: Any
     ) -> tuple[Any, Any]:
         """Connect a protocol to one end of a simulated connection, which needs no TLS."""

@@ -9,8 +9,8 @@ from podium.errors import PodiumError
 from podium.kube.reflector import Reflector
 from podium.runtime.leaderelection import Elector
 from podium.schedulerplugin.live.evictor import _PreemptionTask
-from podium.schedulerplugin.live.writes import Writes
-from podium.schedulerplugin.scheduling import preemptions, scheduler
+from podium.schedulerplugin.live.writes import Writes, _path
+from podium.schedulerplugin.scheduling import scheduler
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.queueinghints import Hints
 
@@ -28,12 +28,21 @@ def _nothing(_original: Any) -> Any:
     return lambda *_arguments, **_named: None
 
 
-def _swallowed(original: Any) -> Any:
-    async def write(*arguments: Any) -> None:
+def _bound_once(_original: Any) -> Any:
+    async def bind(self: Any, pod: Any, node: str) -> None:
+        document = {"metadata": {"name": pod.name, "uid": pod.uid}, "target": {"kind": "Node", "name": node}}
         with suppress(PodiumError):
-            await original(*arguments)
+            await self._send("POST", f"{_path(pod)}/binding", document)
 
-    return write
+    return bind
+
+
+def _deleted_once(_original: Any) -> Any:
+    async def delete(self: Any, pod: Any) -> None:
+        with suppress(PodiumError):
+            await self.remove(_path(pod), pod.uid)
+
+    return delete
 
 
 def _first_only(original: Any) -> Any:
@@ -53,13 +62,6 @@ def _unless_cleared(original: Any) -> Any:
     return nominate
 
 
-def _once(_original: Any) -> Any:
-    async def retry(_self: Any, _kind: str, attempt: Callable[[], Any]) -> None:
-        await attempt()
-
-    return retry
-
-
 def _believing(_original: Any) -> Any:
     return lambda _self: 60.0
 
@@ -77,8 +79,8 @@ def _not_there(_original: Any) -> Any:
 
 PLANTED = (
     Planted("the planner forgets a bind until the cache shows it", LiveEngine, "assume", _nothing),
-    Planted("a bind without an answer counts as done", Writes, "bind", _swallowed),
-    Planted("a deletion without an answer counts as done", Writes, "delete", _swallowed),
+    Planted("a bind without an answer counts as done", Writes, "bind", _bound_once),
+    Planted("a deletion without an answer counts as done", Writes, "delete", _deleted_once),
     Planted("the first pod of a unit is deleted only", _PreemptionTask, "_delete_all", _first_only),
     Planted("a nomination is never cleared", Writes, "nominate", _unless_cleared),
     Planted("a leader believes in its lease for ever", Elector, "remaining", _believing),
@@ -87,4 +89,3 @@ PLANTED = (
     Planted("a new leader ignores the preemptions of the last one", scheduler, "begun", _forgetful),
     Planted("conditions of groups are never written", Writer, "perform", _not_there),
 )
-assert preemptions  # the home of `begun`, which `scheduler` imports

@@ -311,7 +311,7 @@ def test_a_watch_with_a_selector_sees_objects_begin_and_end() -> None:
 def test_each_write_is_told_and_no_other_request() -> None:
     cluster = Cluster()
     told: list[str] = []
-    cluster.server.changed.append(told.append)
+    cluster.server.changed.append(lambda resource, _change: told.append(resource))
     cluster.ok("POST", MAPS, {"metadata": {"name": "m"}})
     cluster.ok("PATCH", f"{MAPS}/m", {"data": None}, None, MERGE_PATCH)
     cluster.ok("POST", MAPS, {"metadata": {"name": "n"}}, dryRun="All")

@@ -6,11 +6,11 @@ from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any
 
 import pytest
-from podium.simulation.world import EPOCH, Machine, World
 
 from podium.kube.connection import Connection
 from podium.kube.timeouts import within
 from podium.runtime.host import Connect, Host
+from podium.simulation.world import EPOCH, Machine, World
 
 Process = Callable[[Host], Coroutine[Any, Any, None]]
 
