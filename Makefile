@@ -95,7 +95,7 @@ soak: $(DEV) ## All tests at length: differentials in full, Hypothesis, 100 roun
 	HYPOTHESIS_PROFILE=soak PODIUM_DIFFERENTIAL=full $(BIN)/python -m pytest -q --timeout 3600
 
 .PHONY: simulate
-simulate: $(DEV) ## Podium's processes in simulated clusters under drawn faults; SEED=, COUNT=, and SHORTEN=1 for the shortest failure
+simulate: $(DEV) ## Podium's processes in simulated clusters under drawn faults; SEED=, COUNT=, SHORTEN=1
 	@$(BIN)/python -m podium.simulation $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(SHORTEN),--shorten)
 
 .PHONY: record

@@ -25,7 +25,7 @@ from podium.cluster.state import ClusterState
 from podium.rules.context import Profile
 from podium.rules.policy import Policy, RuleLevel
 from podium.runtime import logs
-from podium.runtime.listener import LOOPBACK, listen
+from podium.runtime.host import LOOPBACK, listen
 from podium.runtime.messages import HTTPRequest, HTTPResponse, Limits, Route
 from podium.runtime.metrics import new_registry
 from podium.runtime.server import HTTPServer

@@ -2,6 +2,9 @@
 
 Processes sleep and time out on their event loop, and take everything else from here. So a simulation runs
 the same processes on machines whose time, network and faults a seed chooses.
+
+A process opens its port before the imports that take a second, so that its first probe is not refused:
+connections wait in the queue of the socket. So this module imports nothing slow.
 """
 
 import random
@@ -13,12 +16,17 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from podium.kube.connection import Connection, connect
-from podium.runtime.listener import listen
+from podium.errors import PodiumError
 
-Connect = Callable[[str | None, str | None], AbstractAsyncContextManager[Connection]]
+if TYPE_CHECKING:
+    from podium.kube.connection import Connection
+
+LOOPBACK = "127.0.0.1"
+_BACKLOG = 1024
+
+Connect = Callable[[str | None, str | None], AbstractAsyncContextManager["Connection"]]
 
 
 class Host(NamedTuple):
@@ -50,13 +58,30 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+def listen(host: str, port: int) -> socket.socket:
+    """Return a listening socket; port 0 means any free port. Raises PodiumError if that is impossible."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        return socket.create_server(address, family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise PodiumError(f"cannot listen on {host} port {port}: {error.strerror}") from None
+
+
+def _connect(kubeconfig: str | None, context: str | None) -> AbstractAsyncContextManager["Connection"]:
+    from podium.kube.connection import connect  # noqa: PLC0415 - slow to import
+
+    return connect(kubeconfig, context)
+
+
 THIS_MACHINE = Host(
     clock=steady,
     now=utc_now,
     random=random.random,
     token=partial(secrets.token_hex, 4),
     name=socket.gethostname,
-    connect=connect,
+    connect=_connect,
     listen=listen,
     executor=partial(ThreadPoolExecutor, 1, thread_name_prefix="worker"),
 )

@@ -17,10 +17,9 @@ from structlog.typing import FilteringBoundLogger
 
 from podium.kube.connection import Connection
 from podium.runtime import health, logs
-from podium.runtime.host import Host
+from podium.runtime.host import LOOPBACK, Host
 from podium.runtime.leaderelection import Elector
 from podium.runtime.leaserecord import Terms
-from podium.runtime.listener import LOOPBACK
 from podium.runtime.signals import Stop
 
 Work = Callable[[], Coroutine[Any, Any, None]]

@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from tests.support.waiting import PATIENCE_SECONDS
 
-from podium.runtime.listener import listen
+from podium.runtime.host import listen
 from podium.runtime.messages import REFUSALS, Limits, Load, Route, Tally
 from podium.runtime.server import HTTPServer
 

@@ -13,7 +13,7 @@ from tests.support.webhooks.client import ADDRESS, server_context
 from podium.cluster.state import ClusterState
 from podium.rules.context import Profile
 from podium.runtime import logs
-from podium.runtime.listener import listen
+from podium.runtime.host import listen
 from podium.runtime.messages import Limits
 from podium.runtime.metrics import new_registry
 from podium.runtime.server import HTTPServer

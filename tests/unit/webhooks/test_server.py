@@ -20,7 +20,7 @@ from tests.support.webhooks.client import ADDRESS, LOOPS, Served, post, restored
 from podium.api.durations import seconds
 from podium.errors import PodiumError
 from podium.runtime import logs
-from podium.runtime.listener import listen
+from podium.runtime.host import listen
 from podium.runtime.messages import HTTPRequest, HTTPResponse, Limits, RequestBudget, Route
 from podium.runtime.server import HTTPServer
 

@@ -33,8 +33,7 @@ from podium.rules.policy import Policy
 from podium.runtime import health, logs
 from podium.runtime import metrics as service_metrics
 from podium.runtime.garbage import short_collections
-from podium.runtime.host import THIS_MACHINE, Host
-from podium.runtime.listener import LOOPBACK
+from podium.runtime.host import LOOPBACK, THIS_MACHINE, Host
 from podium.runtime.logs import LINES_A_MINUTE, Seldom
 from podium.runtime.messages import Limits
 from podium.runtime.server import HTTPServer

@@ -12,7 +12,7 @@ import click
 
 from podium.cli.options import Parsed, gathered
 from podium.rules.names import dns_label, dns_subdomain
-from podium.runtime.listener import listen
+from podium.runtime.host import listen
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -34,7 +34,7 @@ from podium.cli.ui.planning import (
 )
 from podium.cli.ui.reading import Clock, ClusterSource, SourceCache
 from podium.errors import PodiumError
-from podium.runtime.listener import listen
+from podium.runtime.host import listen
 from podium.runtime.messages import HTTPRequest, HTTPResponse, Limits, Route
 from podium.runtime.server import HTTPServer
 
