@@ -96,7 +96,7 @@ soak: $(DEV) ## All tests at length: differentials in full, Hypothesis, 100 roun
 
 .PHONY: simulate
 simulate: $(DEV) ## Podium's processes in simulated clusters under drawn faults; SEED=, COUNT=, SHORTEN=1
-	@$(BIN)/python -m podium.simulation $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(SHORTEN),--shorten)
+	@PYTHONHASHSEED=0 $(BIN)/python -m podium.simulation $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(SHORTEN),--shorten)
 
 .PHONY: record
 record: $(DEV) ## Record the answers of real servers into tests/conformance/recorded/

@@ -4,11 +4,10 @@ The exit code is 1 if an invariant did not hold. A seed and a commit give the sa
 """
 
 import argparse
-import os
 import sys
 import time
 
-from podium.simulation.story import Event, Result, Story, drawn, run, shortened
+from podium.simulation.story import RunResult, Story, StoryEvent, drawn, run, shortened
 
 
 def main() -> int:
@@ -18,10 +17,9 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=20, help="how many seeds")
     parser.add_argument("--shorten", action="store_true", help="show the shortest story of the first failure")
     chosen = parser.parse_args()
-    if os.environ.get("PYTHONHASHSEED") != "0":
-        # The order of a set of texts would differ from run to run.
-        line = [sys.executable, "-m", "podium.simulation", *sys.argv[1:]]
-        os.execve(sys.executable, line, os.environ | {"PYTHONHASHSEED": "0"})  # noqa: S606 - no shell is needed
+    if sys.flags.hash_randomization:
+        sys.stderr.write("simulate: hashes are random, so no run repeats: run `make simulate`\n")
+        return 2
     began, seconds, failed = time.perf_counter(), 0.0, 0
     for seed in range(chosen.seed, chosen.seed + chosen.count):
         story = drawn(seed)
@@ -43,7 +41,7 @@ def _write(text: str) -> None:
     sys.stdout.flush()
 
 
-def _line(seed: int, result: Result) -> str:
+def _line(seed: int, result: RunResult) -> str:
     first = f": {result.broken[0]}" if result.broken else ""
     return f"seed {seed}: {result.binds} binds, {result.victims} victims, {result.digest[:12]}{first}"
 
@@ -52,7 +50,7 @@ def _told(story: Story) -> str:
     return "\n".join([f"{story.nodes} nodes", *map(_of_event, story.events)])
 
 
-def _of_event(event: Event) -> str:
+def _of_event(event: StoryEvent) -> str:
     what = event.workload or (f"{event.subject} {event.value:g}")
     return f"{event.at:8.1f} s  {event.kind}  {what}"
 

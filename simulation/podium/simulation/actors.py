@@ -18,9 +18,9 @@ from podium.simulation.network import Network
 Object = Mapping[str, Any]
 
 # The label of a pod whose containers end by themselves, with the seconds that they run.
-RUNS = "simulated.podium.dev/seconds"
+RUNS = "example.com/seconds"
 # The label of all pods of one workload.
-WORKLOAD = "simulated.podium.dev/workload"
+WORKLOAD = "example.com/workload"
 GROUPS = "podgroups.scheduling.k8s.io"
 _GROUPS = "scheduling.k8s.io/v1beta1"
 _STRATEGIC = "application/strategic-merge-patch+json"
@@ -37,7 +37,7 @@ class Client:
         self._network = network
         self._user = user
 
-    def send(
+    def request_until_done(
         self,
         method: str,
         path: str,
@@ -52,14 +52,14 @@ class Client:
 
         def answered(response: ApiResponse | None) -> None:
             if response is None or response.code in _AGAIN:
-                self._network.world.after(_AGAIN_SECONDS, lambda: self._network.ask(request, answered))
+                self._network.world.after(_AGAIN_SECONDS, lambda: self._network.carry(request, answered))
             else:
                 # The object may be gone, or made already by a request whose answer was lost.
                 expected = response.code < 400 or response.code in (404, 409)
                 assert expected, f"{method} {path}: {response.body.decode()}"
                 done(response)
 
-        self._network.ask(request, answered)
+        self._network.carry(request, answered)
 
 
 class Kubelets:
@@ -74,9 +74,9 @@ class Kubelets:
         self._client = Client(network, "kubelet")
         self._started: set[str] = set()
         self._ending: set[str] = set()
-        network.server.changed.append(self._changed)
+        network.server.changed.append(self._follow)
 
-    def _changed(self, resource: str, change: Change) -> None:
+    def _follow(self, resource: str, change: Change) -> None:
         pod = change.document
         if resource != "pods" or not pod["spec"].get("nodeName"):
             return
@@ -90,7 +90,7 @@ class Kubelets:
             if uid not in self._ending:
                 self._ending.add(uid)
                 grace = pod["metadata"].get("deletionGracePeriodSeconds", 30)
-                self._world.after(chance * grace, partial(end, self._client, pod))
+                self._world.after(chance * grace, partial(finish_pod, self._client, pod))
         elif uid not in self._started:
             self._started.add(uid)
             self._world.after(chance * _START_SECONDS, partial(self._start, pod))
@@ -113,7 +113,7 @@ class Kubelets:
 
     def _patch(self, pod: Object, status: Object) -> None:
         body = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
-        self._client.send("PATCH", f"{path_of(pod)}/status", body, kind=_STRATEGIC)
+        self._client.request_until_done("PATCH", f"{path_of(pod)}/status", body, kind=_STRATEGIC)
 
 
 class Collectors:
@@ -123,9 +123,9 @@ class Collectors:
         self._world = network.world
         self._store = network.server.store
         self._client = Client(network, "kube-controller-manager")
-        network.server.changed.append(self._changed)
+        network.server.changed.append(self._follow)
 
-    def _changed(self, resource: str, _change: Change) -> None:
+    def _follow(self, resource: str, _change: Change) -> None:
         if resource in ("nodes", "pods", GROUPS):
             self._world.after(self._world.random.random() * _COLLECT_SECONDS, self._look)
 
@@ -134,17 +134,17 @@ class Collectors:
         for pod in pods:
             node = pod["spec"].get("nodeName")
             if node and f"/{node}" not in self._store.resources["nodes"].now:
-                end(self._client, pod)
+                finish_pod(self._client, pod)
         names = {(pod["spec"].get("schedulingGroup") or {}).get("podGroupName") for pod in pods}
         for version in self._store.resources[GROUPS].now.values():
             metadata = version.document["metadata"]
             if "deletionTimestamp" in metadata and metadata["name"] not in names:
                 path = f"/apis/{_GROUPS}/namespaces/{metadata['namespace']}/podgroups/{metadata['name']}"
                 body = {"metadata": {"uid": metadata["uid"], "finalizers": None}}
-                self._client.send("PATCH", path, body, kind="application/merge-patch+json")
+                self._client.request_until_done("PATCH", path, body, kind="application/merge-patch+json")
 
 
-class Workload(NamedTuple):
+class SimulatedWorkload(NamedTuple):
     """Pods of a kind: `size` of them, in one group if `mode` (its disruption mode) is not empty.
 
     `seconds` is how long each runs, 0 for without end. `cpu` is in cores. The group has `group_class`.
@@ -163,7 +163,7 @@ class Owners:
     """The controllers of workloads: each keeps its pods until they have succeeded or the user removes it."""
 
     def __init__(self, network: Network, namespace: str) -> None:
-        self.workloads: dict[str, Workload] = {}
+        self.workloads: dict[str, SimulatedWorkload] = {}
         self.succeeded: dict[str, int] = {}
         self._world = network.world
         self._client = Client(network, "owner")
@@ -171,9 +171,9 @@ class Owners:
         self._pods_path = f"/api/v1/namespaces/{namespace}/pods"
         self._groups_path = f"/apis/{_GROUPS}/namespaces/{namespace}/podgroups"
         self._pods: dict[str, dict[str, Object]] = {}
-        network.server.changed.append(self._changed)
+        network.server.changed.append(self._follow)
 
-    def create(self, workload: Workload) -> None:
+    def create(self, workload: SimulatedWorkload) -> None:
         """Create a workload: its group, and then its pods."""
         self.workloads[workload.name] = workload
         self._pods[workload.name] = {}
@@ -188,17 +188,19 @@ class Owners:
         }
         metadata = {"name": workload.name}
         group = {"apiVersion": _GROUPS, "kind": "PodGroup", "metadata": metadata, "spec": spec}
-        self._client.send("POST", self._groups_path, group, done=lambda _response: self._fill(workload))
+        self._client.request_until_done(
+            "POST", self._groups_path, group, done=lambda _response: self._fill(workload)
+        )
 
     def remove(self, name: str) -> None:
         """Remove a workload: its pods, and its group."""
         workload = self.workloads.pop(name)
         for pod in list(self._pods.pop(name).values()):
-            self._client.send("DELETE", path_of(pod))
+            self._client.request_until_done("DELETE", path_of(pod))
         if workload.mode:
-            self._client.send("DELETE", f"{self._groups_path}/{name}")
+            self._client.request_until_done("DELETE", f"{self._groups_path}/{name}")
 
-    def _fill(self, workload: Workload) -> None:
+    def _fill(self, workload: SimulatedWorkload) -> None:
         """Create the pods that a workload lacks."""
         if workload.name not in self.workloads:
             return
@@ -207,9 +209,9 @@ class Owners:
             name = f"{workload.name}-{self._world.random.getrandbits(40):010x}"
             pod = _pod(self._namespace, name, workload)
             self._pods[workload.name][name] = pod
-            self._client.send("POST", self._pods_path, pod)
+            self._client.request_until_done("POST", self._pods_path, pod)
 
-    def _changed(self, resource: str, change: Change) -> None:
+    def _follow(self, resource: str, change: Change) -> None:
         if resource != "pods":
             return
         pod = change.document
@@ -231,13 +233,13 @@ class Owners:
         else:
             pods[name] = pod
             if pod.get("status", {}).get("phase") == "Succeeded":
-                self._client.send("DELETE", path_of(pod))
+                self._client.request_until_done("DELETE", path_of(pod))
 
 
-def end(client: Client, pod: Object) -> None:
+def finish_pod(client: Client, pod: Object) -> None:
     """Remove a pod whose containers have ended, or that has no node."""
     body = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}}
-    client.send("DELETE", path_of(pod), body)
+    client.request_until_done("DELETE", path_of(pod), body)
 
 
 def path_of(pod: Object) -> str:
@@ -245,7 +247,7 @@ def path_of(pod: Object) -> str:
     return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
 
 
-def _pod(namespace: str, name: str, workload: Workload) -> dict[str, Any]:
+def _pod(namespace: str, name: str, workload: SimulatedWorkload) -> dict[str, Any]:
     labels = {WORKLOAD: workload.name} | ({RUNS: str(workload.seconds)} if workload.seconds else {})
     container = {
         "name": "work",

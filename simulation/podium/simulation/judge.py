@@ -39,7 +39,7 @@ class Judge:
         self._marked: set[str] = set()
         # By the UID of a pod: the unit that its eviction began to evict.
         self._torn: dict[str, str] = {}
-        network.server.changed.append(self._changed)
+        network.server.changed.append(self._follow)
 
     def quiet(self) -> None:
         """Check what must be true of a cluster in which nothing has changed for a while."""
@@ -76,7 +76,7 @@ class Judge:
     def _break(self, text: str) -> None:
         self.broken.append(f"{self._world.seconds:.3f} s: {text}")
 
-    def _changed(self, resource: str, change: Change) -> None:
+    def _follow(self, resource: str, change: Change) -> None:
         if resource != "pods":
             return
         obj = change.document

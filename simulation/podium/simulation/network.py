@@ -68,7 +68,7 @@ class Network:
         self.services: dict[str, list[Machine]] = {}
         self.down = False
         self._watches: dict[_Stream, None] = {}
-        server.changed.append(self._changed)
+        server.changed.append(self._lag)
 
     def connect(self, machine: Machine) -> Connect:
         """Return the function with which the process of a machine connects."""
@@ -89,7 +89,7 @@ class Network:
             stream.fail()
         self.world.after(seconds, self._up)
 
-    def ask(self, request: ApiRequest, answered: Callable[[ApiResponse | None], None]) -> None:
+    def carry(self, request: ApiRequest, answered: Callable[[ApiResponse | None], None]) -> None:
         """Send a request of a client without a process; None is a lost answer."""
         fault = self._draw()
 
@@ -99,7 +99,7 @@ class Network:
 
         self.world.after(self._latency(), lambda: self._arrive(request, fault, deliver))
 
-    def send(self, exchange: "_Exchange", request: ApiRequest) -> None:
+    def carry_exchange(self, exchange: "_Exchange", request: ApiRequest) -> None:
         """Carry a request of a process."""
         fault = self._draw()
         self.world.after(self._latency(), lambda: self._arrive(request, fault, exchange.deliver))
@@ -111,7 +111,7 @@ class Network:
         self.world.after(self.world.random.random() * _BOOKMARK_SECONDS, lambda: self._bookmark(stream))
         seconds = stream.seconds
         self.world.after(seconds - _LAST_BOOKMARK_SECONDS, stream.bookmark)
-        self.world.after(seconds, stream.end)
+        self.world.after(seconds, stream.finish)
 
     def closed(self, stream: "_Stream") -> None:
         """Forget a watch."""
@@ -139,7 +139,7 @@ class Network:
             code, reason = self.world.random.choice(_REFUSALS)
             status = {"kind": "Status", "code": code, "reason": reason, "message": "simulated"}
             headers = {"Retry-After": "1"} if code == 429 else {}
-            self._answer(ApiResponse(code, msgspec.json.encode(status), headers), fault, deliver)
+            self._deliver(ApiResponse(code, msgspec.json.encode(status), headers), fault, deliver)
         else:
             self._step(self.server.handle(request), None, fault, deliver)
 
@@ -154,11 +154,11 @@ class Network:
         try:
             call = next(handling) if sent is None else handling.send(sent)
         except StopIteration as ended:
-            self._answer(ended.value, fault, deliver)
+            self._deliver(ended.value, fault, deliver)
             return
         self._call(call, lambda answer: self._step(handling, answer, fault, deliver))
 
-    def _answer(self, result: ApiResponse | Watch, fault: str, deliver: "Deliver") -> None:
+    def _deliver(self, result: ApiResponse | Watch, fault: str, deliver: "Deliver") -> None:
         seconds = self._latency()
         if fault == "slow":
             seconds += self.world.random.random() * self.faults.slow_seconds
@@ -166,7 +166,7 @@ class Network:
 
     # Watches.
 
-    def _changed(self, resource: str, _change: Change) -> None:
+    def _lag(self, resource: str, _change: Change) -> None:
         for stream in list(self._watches):
             if stream.watch.resource != resource or stream.fed:
                 continue
@@ -208,7 +208,7 @@ class Network:
         client = _WebhookClient(answered)
         fault = self._draw()
         self.world.after(
-            call.timeout_seconds, lambda: client.end(WebhookFailure("context deadline exceeded"))
+            call.timeout_seconds, lambda: client.hand_over(WebhookFailure("context deadline exceeded"))
         )
         if fault != "lost_request":
             wire = _Wire(self, machine, client, _posted(call), lost=fault == "lost_answer")
@@ -260,7 +260,7 @@ class _Exchange:
     async def __aenter__(self) -> Any:
         if not self._machine.network:
             raise ConnectionResetError("the network is gone")
-        self._network.send(self, self._request)
+        self._network.carry_exchange(self, self._request)
         result = await within(self._seconds, self._result)
         if result is None:
             raise ConnectionResetError("simulated")
@@ -307,7 +307,7 @@ class _Stream:
             self._network._feed(self)  # noqa: SLF001
             self.put(self.watch.bookmark())
 
-    def end(self) -> None:
+    def finish(self) -> None:
         """End the watch in order."""
         self._network.closed(self)
         self.put(None)
@@ -341,7 +341,7 @@ def _posted(call: WebhookCall) -> bytes:
 
 def _connect(machine: Machine, port: Any, wire: "_Wire") -> None:
     if port.ready is None or not machine.network:
-        wire.client.end(WebhookFailure("connection refused"))
+        wire.client.hand_over(WebhookFailure("connection refused"))
         return
     port.waiting.append(wire)
     machine.soon(port.ready)
@@ -364,9 +364,9 @@ class _WebhookClient:
         headers = dict(line.lower().split(": ", 1) for line in lines)
         if len(body) >= int(headers.get("content-length", "0")):
             code = status.split(" ")[1]
-            self.end(body if code == "200" else WebhookFailure(f"status {code}"))
+            self.hand_over(body if code == "200" else WebhookFailure(f"status {code}"))
 
-    def end(self, answer: bytes | WebhookFailure) -> None:
+    def hand_over(self, answer: bytes | WebhookFailure) -> None:
         """Hand over an answer, unless there was one before."""
         answered, self._answered = self._answered, None
         if answered is not None:
@@ -407,7 +407,7 @@ class _Wire(asyncio.Transport):
             self._closing = True
             if self._protocol is not None:
                 self._machine.soon(lambda: self._protocol.connection_lost(None))
-            self._network.world.after(0.002, lambda: self.client.end(WebhookFailure("EOF")))
+            self._network.world.after(0.002, lambda: self.client.hand_over(WebhookFailure("EOF")))
 
     abort = close
 

@@ -26,7 +26,7 @@ from podium.runtime.leaserecord import Terms
 from podium.runtime.manager import ManagerOptions
 from podium.schedulerplugin.live import process as scheduler
 from podium.schedulerplugin.live.settingsreload import SettingsSource
-from podium.simulation.actors import Client, Collectors, Kubelets, Owners, Workload
+from podium.simulation.actors import Client, Collectors, Kubelets, Owners, SimulatedWorkload
 from podium.simulation.apiserver.messages import ApiResponse
 from podium.simulation.apiserver.server import ApiServer
 from podium.simulation.apiserver.storage import Change
@@ -48,14 +48,14 @@ _NODE_SECONDS = 40.0
 _ALIKE = 0.9
 
 
-class Event(NamedTuple):
+class StoryEvent(NamedTuple):
     """Something that happens: when, in seconds, its kind, and what the kind needs."""
 
     at: float
     kind: str
     subject: str = ""
     value: float = 0.0
-    workload: Workload | None = None
+    workload: SimulatedWorkload | None = None
 
 
 class Story(NamedTuple):
@@ -63,10 +63,10 @@ class Story(NamedTuple):
 
     seed: int
     nodes: int
-    events: tuple[Event, ...]
+    events: tuple[StoryEvent, ...]
 
 
-class Result(NamedTuple):
+class RunResult(NamedTuple):
     """The end of a run: what did not hold, a digest of all that happened, and how much it was."""
 
     broken: list[str]
@@ -80,23 +80,23 @@ def drawn(seed: int) -> Story:
     """Return the story of a seed."""
     chance = Random(seed)  # noqa: S311
     nodes = chance.randint(2, 6)
-    events = [Event(0.0, "faults", value=chance.random())]
+    events = [StoryEvent(0.0, "faults", value=chance.random())]
     at, count = 0.0, 0
     while (at := at + chance.expovariate(1 / _STEP_SECONDS)) < STORM:
         share = chance.random()
         if share < 0.55:
             count += 1
-            events.append(Event(at, "create", workload=_workload(chance, f"w{count}")))
+            events.append(StoryEvent(at, "create", workload=_workload(chance, f"w{count}")))
         elif share < 0.65:
-            events.append(Event(at, "remove", value=chance.random()))
+            events.append(StoryEvent(at, "remove", value=chance.random()))
         else:
             events.append(_fault(chance, at))
     return Story(seed, nodes, tuple(events))
 
 
-def _workload(chance: Random, name: str) -> Workload:
+def _workload(chance: Random, name: str) -> SimulatedWorkload:
     own = chance.choice(tuple(CLASSES))
-    return Workload(
+    return SimulatedWorkload(
         name,
         size=chance.choice((1, 1, 2, 3, 4, 6)),
         cpu=chance.choice((1, 1, 2, 4)),
@@ -107,7 +107,7 @@ def _workload(chance: Random, name: str) -> Workload:
     )
 
 
-def _fault(chance: Random, at: float) -> Event:
+def _fault(chance: Random, at: float) -> StoryEvent:
     kind = chance.choice(("kill", "stop", "pause", "clock", "faults", "restart", "compact", "node"))
     subject = chance.choice(("scheduler-0", "scheduler-1", "controller-0"))
     value = {
@@ -116,10 +116,10 @@ def _fault(chance: Random, at: float) -> Event:
         "restart": chance.choice((0.1, 3.0, 30.0)),
         "node": float(chance.randrange(6)),
     }.get(kind, chance.random())
-    return Event(at, kind, subject, value)
+    return StoryEvent(at, kind, subject, value)
 
 
-def run(story: Story, *, tells: bool = False) -> Result:
+def run(story: Story, *, tells: bool = False) -> RunResult:
     """Let a story happen, and return what did not hold; `tells` writes the logs of the processes."""
     with World(story.seed) as world:
         cluster = _Cluster(world, story, tells=tells)
@@ -131,7 +131,7 @@ def run(story: Story, *, tells: bool = False) -> Result:
         cluster.judge.quiet()
         judge = cluster.judge
         broken = judge.broken + cluster.bugs
-        return Result(broken, cluster.journal.hexdigest(), judge.binds, judge.victims, world.seconds)
+        return RunResult(broken, cluster.journal.hexdigest(), judge.binds, judge.victims, world.seconds)
 
 
 class _Cluster:
@@ -149,7 +149,7 @@ class _Cluster:
             lambda: f"{world.random.getrandbits(20):05x}",
         )
         self.network = Network(world, self.server)
-        self.server.changed.append(self._note)
+        self.server.changed.append(self._record)
         self._nodes = story.nodes
         self._client = Client(self.network, "admin")
         self._prepare()
@@ -174,7 +174,7 @@ class _Cluster:
         for name in self._processes:
             self._start(name)
 
-    def happen(self, event: Event) -> None:
+    def happen(self, event: StoryEvent) -> None:
         """Let an event of the story happen."""
         machine = self._machines.get(event.subject)
         match event.kind:
@@ -210,13 +210,13 @@ class _Cluster:
     def _prepare(self) -> None:
         client = self._client
         for name in (NAMESPACE, "podium-system", "default"):
-            client.send("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+            client.request_until_done("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
         for definition in (*crds(), records()):
             path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-            client.send("POST", path, definition)
+            client.request_until_done("POST", path, definition)
         for name, value in CLASSES.items():
             path = "/apis/scheduling.k8s.io/v1/priorityclasses"
-            client.send("POST", path, {"metadata": {"name": name}, "value": value})
+            client.request_until_done("POST", path, {"metadata": {"name": name}, "value": value})
         for index in range(self._nodes):
             self._add(f"node-{index}")
 
@@ -230,12 +230,14 @@ class _Cluster:
         def untaint(_created: ApiResponse) -> None:
             # A new node is tainted until its controller knows that it is ready.
             kind = "application/merge-patch+json"
-            self._client.send("PATCH", f"/api/v1/nodes/{name}", {"spec": {"taints": None}}, kind=kind)
+            self._client.request_until_done(
+                "PATCH", f"/api/v1/nodes/{name}", {"spec": {"taints": None}}, kind=kind
+            )
 
-        self._client.send("POST", "/api/v1/nodes", node, done=untaint)
+        self._client.request_until_done("POST", "/api/v1/nodes", node, done=untaint)
 
     def _lose(self, name: str) -> None:
-        self._client.send("DELETE", f"/api/v1/nodes/{name}")
+        self._client.request_until_done("DELETE", f"/api/v1/nodes/{name}")
         self.world.after(_NODE_SECONDS, partial(self._add, name))
 
     def _start(self, name: str) -> None:
@@ -247,7 +249,7 @@ class _Cluster:
         self.journal.update(f"{self.world.seconds} {name} ended {type(error).__name__}\n".encode())
         self.world.after(self.world.random.random() * _RESTART_SECONDS, partial(self._start, name))
 
-    def _note(self, resource: str, change: Change) -> None:
+    def _record(self, resource: str, change: Change) -> None:
         self.journal.update(f"{self.world.seconds} {resource} ".encode() + change.line)
 
     def _log(self, _logger: Any, _method: str, event: structlog.typing.EventDict) -> str:
@@ -283,7 +285,7 @@ def _weather(value: float) -> Faults:
 
 def shortened(story: Story, fails: Callable[[Story], bool]) -> Story:
     """Return a story that still fails, and of which no part can be left out."""
-    events: Sequence[Event] = story.events
+    events: Sequence[StoryEvent] = story.events
     size = len(events) // 2
     while size:
         at = 0

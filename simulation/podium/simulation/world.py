@@ -54,7 +54,7 @@ class World:
             machine.kill()
         self.run(self.seconds + _END_SECONDS)
         for machine in list(self.machines):
-            machine.close()
+            machine.shut_down()
 
     @property
     def now(self) -> datetime:
@@ -89,7 +89,7 @@ class Machine:
         self.name = name
         self.network = True
         self.random = random.Random(world.random.getrandbits(64))  # noqa: S311
-        self.loop = _Loop(self)
+        self.loop = _VirtualLoop(self)
         self.ports: dict[int, Port] = {}
         # The seconds by which the wall clock is ahead.
         self.ahead = 0.0
@@ -118,7 +118,7 @@ class Machine:
     def start(self, process: Callable[[Host], Coroutine[Any, Any, None]]) -> None:
         """Start the process; `ended` is called with its error."""
         self._process = self.loop.create_task(process(self.host))
-        self._process.add_done_callback(self._end)
+        self._process.add_done_callback(self._ended)
         self.wake()
 
     def stop(self) -> None:
@@ -167,13 +167,13 @@ class Machine:
         self._waking = False
         self.loop.run_forever()
 
-    def _end(self, process: "asyncio.Task[None]") -> None:
+    def _ended(self, process: "asyncio.Task[None]") -> None:
         error = asyncio.CancelledError() if process.cancelled() else process.exception()
         self.network = False
-        self.world.after(0.0, self.close)
+        self.world.after(0.0, self.shut_down)
         self.ended(error)
 
-    def close(self) -> None:
+    def shut_down(self) -> None:
         """End what still runs, at once."""
         self.network = False
         self.world.machines.pop(self, None)
@@ -220,7 +220,7 @@ class Port:
         self.ready = None
 
 
-class _Loop(asyncio.SelectorEventLoop):
+class _VirtualLoop(asyncio.SelectorEventLoop):
     """An event loop on the world's time. It stops whenever it would wait."""
 
     def __init__(self, machine: Machine) -> None:
@@ -231,7 +231,7 @@ class _Loop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._machine.world.seconds
 
-    def waits(self, seconds: float | None) -> None:
+    def pause_until(self, seconds: float | None) -> None:
         """Stop, and go on in so many seconds; None if no timer runs."""
         self.stop()
         if seconds is not None:
@@ -272,7 +272,7 @@ class _Loop(asyncio.SelectorEventLoop):
 class _Idle(selectors.BaseSelector):
     """A selector without file descriptors: it tells the loop that it waits."""
 
-    def __init__(self, loop: _Loop) -> None:
+    def __init__(self, loop: _VirtualLoop) -> None:
         self._loop = loop
         self._keys: dict[Any, selectors.SelectorKey] = {}
 
@@ -286,7 +286,7 @@ class _Idle(selectors.BaseSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None or timeout > 0:
-            self._loop.waits(timeout)
+            self._loop.pause_until(timeout)
         return []
 
     def get_map(self) -> Mapping[Any, selectors.SelectorKey]:

@@ -10,7 +10,7 @@ from tests.support.seeds import seed as new_seed
 from tests.support.servers import FULL
 from tests.support.simulation.planted import PLANTED
 
-from podium.simulation.story import Event, Story, drawn, run, shortened
+from podium.simulation.story import Story, StoryEvent, drawn, run, shortened
 
 # Stories of fresh seeds, and the first seeds to try for a planted fault.
 _STORIES = 300 if FULL else 3
@@ -46,7 +46,7 @@ def test_planted_faults_are_seen() -> None:
 
 
 def test_a_failing_story_is_shortened_to_what_it_needs() -> None:
-    events = tuple(Event(float(at), "kill", f"scheduler-{at % 2}") for at in range(40))
+    events = tuple(StoryEvent(float(at), "kill", f"scheduler-{at % 2}") for at in range(40))
     needed = {events[7], events[31]}
     short = shortened(Story(1, 2, events), lambda story: needed <= set(story.events))
     assert short.events == (events[7], events[31])

@@ -7,12 +7,9 @@ from typing import Any, NamedTuple
 from podium.controllers.writer import Writer
 from podium.errors import PodiumError
 from podium.kube.reflector import Reflector
-from podium.runtime.leaderelection import Elector
 from podium.schedulerplugin.live.evictor import _PreemptionTask
 from podium.schedulerplugin.live.writes import Writes, _path
-from podium.schedulerplugin.scheduling import scheduler
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
-from podium.schedulerplugin.scheduling.queueinghints import Hints
 
 
 class Planted(NamedTuple):
@@ -62,14 +59,6 @@ def _unless_cleared(original: Any) -> Any:
     return nominate
 
 
-def _believing(_original: Any) -> Any:
-    return lambda _self: 60.0
-
-
-def _forgetful(_original: Any) -> Any:
-    return lambda *_arguments: iter(())
-
-
 def _not_there(_original: Any) -> Any:
     async def perform(_self: Any, _action: Any) -> int:
         return 0
@@ -83,9 +72,7 @@ PLANTED = (
     Planted("a deletion without an answer counts as done", Writes, "delete", _deleted_once),
     Planted("the first pod of a unit is deleted only", _PreemptionTask, "_delete_all", _first_only),
     Planted("a nomination is never cleared", Writes, "nominate", _unless_cleared),
-    Planted("a leader believes in its lease for ever", Elector, "remaining", _believing),
     Planted("deletions do not reach the cache", Reflector, "_take_deletion", _nothing),
-    Planted("freed room wakes nobody", Hints, "note_room", _nothing),
-    Planted("a new leader ignores the preemptions of the last one", scheduler, "begun", _forgetful),
+    Planted("changes do not reach the cache", Reflector, "_take_object", _nothing),
     Planted("conditions of groups are never written", Writer, "perform", _not_there),
 )

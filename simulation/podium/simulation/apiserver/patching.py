@@ -31,17 +31,17 @@ def _operate(value: Any, operation: Mapping[str, Any]) -> Any:
     path = _pointer(operation["path"])
     match operation["op"]:
         case "add" | "replace" | "remove" as kind:
-            return _changed(value, path, kind, operation.get("value"))
+            return _edited_at(value, path, kind, operation.get("value"))
         case "test":
             if _at(value, path) != operation.get("value"):
                 raise ValueError
             return value
         case "copy":
-            return _changed(value, path, "add", _at(value, _pointer(operation["from"])))
+            return _edited_at(value, path, "add", _at(value, _pointer(operation["from"])))
         case "move":
             source = _pointer(operation["from"])
             moved = _at(value, source)
-            return _changed(_changed(value, source, "remove", None), path, "add", moved)
+            return _edited_at(_edited_at(value, source, "remove", None), path, "add", moved)
         case _:
             raise ValueError
 
@@ -56,7 +56,7 @@ def _at(value: Any, path: list[str]) -> Any:
     return value
 
 
-def _changed(value: Any, path: list[str], kind: str, part: Any) -> Any:
+def _edited_at(value: Any, path: list[str], kind: str, part: Any) -> Any:
     if not path:
         return part
     name, rest = path[0], path[1:]
@@ -67,7 +67,7 @@ def _changed(value: Any, path: list[str], kind: str, part: Any) -> Any:
         if not 0 <= key <= len(copy) - (kind != "add" or bool(rest)):
             raise IndexError
     if rest:
-        copy[key] = _changed(copy[key], rest, kind, part)
+        copy[key] = _edited_at(copy[key], rest, kind, part)
     elif kind == "remove":
         del copy[key]
     elif isinstance(copy, list) and kind == "add":

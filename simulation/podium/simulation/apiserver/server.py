@@ -256,9 +256,11 @@ class ApiServer:
                 # A webhook took its time, and another request was first.
                 warnings.clear()
                 continue
-            return self._changed(target, live, document, edited)
+            return self._store_edit(target, live, document, edited)
 
-    def _changed(self, target: Target, live: ObjectVersion, document: Document, edited: Edited) -> Document:
+    def _store_edit(
+        self, target: Target, live: ObjectVersion, document: Document, edited: Edited
+    ) -> Document:
         row, old = target.row, live.document
         managers = edited.managers
         metadata = {**document["metadata"], "resourceVersion": old["metadata"]["resourceVersion"]}
