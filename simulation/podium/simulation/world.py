@@ -29,8 +29,6 @@ EPOCH = datetime(2026, 12, 1, tzinfo=UTC)
 _LEAST_SECONDS = 1e-6
 # A decision of the planner takes milliseconds, and one in a hundred up to its limit of a second.
 _DECISION_SECONDS, _LONG_DECISION_SECONDS, _LONG_DECISIONS = 0.02, 1.0, 0.01
-
-
 # After its end a world goes on for so long, so that processes can end.
 _END_SECONDS = 60.0
 
@@ -66,15 +64,12 @@ class World:
         self._count += 1
         heapq.heappush(self._events, (self.seconds + max(seconds, 0.0), self._count, action))
 
-    def run(self, until: float, done: Callable[[], bool] = lambda: False) -> bool:
-        """Let time pass until a moment in seconds, or until `done` after an event; return whether it was."""
+    def run(self, until: float) -> None:
+        """Let time pass until a moment in seconds."""
         while self._events and self._events[0][0] <= until:
             self.seconds, _, action = heapq.heappop(self._events)
             action()
-            if done():
-                return True
         self.seconds = max(self.seconds, until)
-        return False
 
 
 def _unheard(_error: BaseException | None) -> None:
