@@ -95,8 +95,8 @@ soak: $(DEV) ## All tests at length: differentials in full, Hypothesis, 100 roun
 	HYPOTHESIS_PROFILE=soak PODIUM_DIFFERENTIAL=full $(BIN)/python -m pytest -q --timeout 3600
 
 .PHONY: simulate
-simulate: $(DEV) ## Podium's processes in simulated clusters under drawn faults; SEED=, COUNT=, SHORTEN=1
-	@PYTHONHASHSEED=0 $(BIN)/python -m podium.simulation $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(SHORTEN),--shorten)
+simulate: $(DEV) ## Podium's processes in simulated clusters under drawn faults; SEED=, COUNT=, SHORTEN=1, LOG=1
+	@PYTHONHASHSEED=0 $(BIN)/python -m podium.simulation $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(SHORTEN),--shorten) $(if $(LOG),--log)
 
 .PHONY: record
 record: $(DEV) ## Record the answers of real servers into tests/conformance/recorded/

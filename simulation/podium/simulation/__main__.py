@@ -8,6 +8,7 @@ import sys
 import time
 
 from podium.simulation.story import RunResult, Story, StoryEvent, drawn, run, shortened
+from podium.stderr import say
 
 
 def main() -> int:
@@ -16,14 +17,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--count", type=int, default=20, help="how many seeds")
     parser.add_argument("--shorten", action="store_true", help="show the shortest story of the first failure")
+    parser.add_argument("--log", action="store_true", help="write the logs of the processes")
     chosen = parser.parse_args()
     if sys.flags.hash_randomization:
-        sys.stderr.write("simulate: hashes are random, so no run repeats: run `make simulate`\n")
+        say("simulate: hashes are random, so no run repeats: run `make simulate`")
         return 2
     began, seconds, failed = time.perf_counter(), 0.0, 0
     for seed in range(chosen.seed, chosen.seed + chosen.count):
         story = drawn(seed)
-        result = run(story)
+        result = run(story, tells=chosen.log)
         seconds += result.seconds
         _write(_line(seed, result))
         if result.broken:

@@ -5,7 +5,6 @@ of its parts left out is a story too, so a run that fails can be made short.
 """
 
 import logging
-import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from hashlib import sha256
@@ -33,6 +32,7 @@ from podium.simulation.apiserver.storage import Change
 from podium.simulation.judge import Judge
 from podium.simulation.network import CALM, Faults, Network
 from podium.simulation.world import Machine, World
+from podium.stderr import say
 
 NAMESPACE = "team"
 CLASSES = {"low": 10, "middle": 100, "high": 1000}
@@ -258,7 +258,7 @@ class _Cluster:
         if "bug" in str(event["event"]) or "Traceback" in text:
             self.bugs.append(f"{self.world.seconds:.3f} s: {text}")
         if self.tells:
-            sys.stderr.write(f"{self.world.seconds:10.3f} {text}\n")
+            say(f"{self.world.seconds:10.3f} {text}")
         raise structlog.DropEvent
 
 
