@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[2]
-# The source roots, core first.
-ROOTS: tuple[str, ...] = tuple(
-    tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]["dev-mode-dirs"]
-)
+_BUILD = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]
+# The source roots of the wheel, core first. The documentation is about nothing else.
+ROOTS = tuple(Path(package).parts[0] for package in _BUILD["targets"]["wheel"]["packages"])
 _NAMED = (ast.Assign, ast.AnnAssign)
 
 
