@@ -124,10 +124,10 @@ class _ControllerProcess:
             connection,
             CONTROLLER_MANAGER,
             replica.name,
-            clock=self._host.clock,
-            now=self._host.now,
+            clock=host.clock,
+            now=host.now,
             sleep=asyncio.sleep,
-            random=self._host.random,
+            random=host.random,
             log_event=replica.log_event,
             counted=self._metrics.emitted,
         )
@@ -139,8 +139,8 @@ class _ControllerProcess:
             self._recorder.emit,
             server=self._server_kind,
             new_queue=self._new_queue,
-            clock=self._host.clock,
-            now=self._host.now,
+            clock=host.clock,
+            now=host.now,
             log_event=replica.log_event,
         )
         self._metrics.read(

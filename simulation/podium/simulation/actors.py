@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from podium.api.core import PODIUM_SCHEDULER
-from podium.simulation.apiserver.messages import ApiRequest, ApiResponse
+from podium.api.times import written
+from podium.simulation.apiserver.messages import JSON, ApiRequest, ApiResponse
+from podium.simulation.apiserver.patching import MERGE_PATCH, STRATEGIC
 from podium.simulation.apiserver.storage import Change
 from podium.simulation.network import Network
 
@@ -22,8 +24,7 @@ RUNS = "example.com/seconds"
 # The label of all pods of one workload.
 WORKLOAD = "example.com/workload"
 GROUPS = "podgroups.scheduling.k8s.io"
-_GROUPS = "scheduling.k8s.io/v1beta1"
-_STRATEGIC = "application/strategic-merge-patch+json"
+_VERSION = "scheduling.k8s.io/v1beta1"
 _AGAIN_SECONDS = 1.0
 _AGAIN = (429, 500, 503, 504)
 # A container starts within so many seconds, and an owner notices the loss of a pod within others.
@@ -43,7 +44,7 @@ class Client:
         path: str,
         body: Any = None,
         *,
-        kind: str = "application/json",
+        kind: str = JSON,
         done: Callable[[ApiResponse], None] = lambda _response: None,
     ) -> None:
         """Send a request, and call `done` with its final answer."""
@@ -99,7 +100,7 @@ class Kubelets:
         uid = pod["metadata"]["uid"]
         if uid not in self._started or uid in self._ending:
             return
-        now = self._world.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = written(self._world.now)
         ready = {"type": "Ready", "status": "True", "lastTransitionTime": now}
         self._patch(pod, {"phase": "Running", "startTime": now, "conditions": [ready]})
         seconds = (pod["metadata"].get("labels") or {}).get(RUNS)
@@ -113,7 +114,7 @@ class Kubelets:
 
     def _patch(self, pod: Object, status: Object) -> None:
         body = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
-        self._client.request_until_done("PATCH", f"{path_of(pod)}/status", body, kind=_STRATEGIC)
+        self._client.request_until_done("PATCH", f"{path_of(pod)}/status", body, kind=STRATEGIC)
 
 
 class Collectors:
@@ -135,13 +136,13 @@ class Collectors:
             node = pod["spec"].get("nodeName")
             if node and f"/{node}" not in self._store.resources["nodes"].now:
                 finish_pod(self._client, pod)
-        names = {(pod["spec"].get("schedulingGroup") or {}).get("podGroupName") for pod in pods}
+        names = {group_of(pod) for pod in pods}
         for version in self._store.resources[GROUPS].now.values():
             metadata = version.document["metadata"]
             if "deletionTimestamp" in metadata and metadata["name"] not in names:
-                path = f"/apis/{_GROUPS}/namespaces/{metadata['namespace']}/podgroups/{metadata['name']}"
+                path = f"/apis/{_VERSION}/namespaces/{metadata['namespace']}/podgroups/{metadata['name']}"
                 body = {"metadata": {"uid": metadata["uid"], "finalizers": None}}
-                self._client.request_until_done("PATCH", path, body, kind="application/merge-patch+json")
+                self._client.request_until_done("PATCH", path, body, kind=MERGE_PATCH)
 
 
 class SimulatedWorkload(NamedTuple):
@@ -169,7 +170,7 @@ class Owners:
         self._client = Client(network, "owner")
         self._namespace = namespace
         self._pods_path = f"/api/v1/namespaces/{namespace}/pods"
-        self._groups_path = f"/apis/{_GROUPS}/namespaces/{namespace}/podgroups"
+        self._groups_path = f"/apis/{_VERSION}/namespaces/{namespace}/podgroups"
         self._pods: dict[str, dict[str, Object]] = {}
         network.server.changed.append(self._follow)
 
@@ -187,7 +188,7 @@ class Owners:
             "priorityClassName": workload.group_class,
         }
         metadata = {"name": workload.name}
-        group = {"apiVersion": _GROUPS, "kind": "PodGroup", "metadata": metadata, "spec": spec}
+        group = {"apiVersion": _VERSION, "kind": "PodGroup", "metadata": metadata, "spec": spec}
         self._client.request_until_done(
             "POST", self._groups_path, group, done=lambda _response: self._fill(workload)
         )
@@ -240,6 +241,12 @@ def finish_pod(client: Client, pod: Object) -> None:
     """Remove a pod whose containers have ended, or that has no node."""
     body = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}}
     client.request_until_done("DELETE", path_of(pod), body)
+
+
+def group_of(pod: Object) -> str:
+    """Return the name of the group of a pod, empty for none."""
+    name: str = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName", "")
+    return name
 
 
 def path_of(pod: Object) -> str:

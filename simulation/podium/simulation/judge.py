@@ -18,11 +18,9 @@ from podium.groups.divergence import PODS_NOT_MATCHING_PRIORITY, measure_diverge
 from podium.planner.engine import Engine
 from podium.planner.preemption.outcome import GOOD
 from podium.planner.settings import Settings
-from podium.simulation.actors import GROUPS
+from podium.simulation.actors import GROUPS, Object, group_of
 from podium.simulation.apiserver.storage import Change, ObjectVersion
 from podium.simulation.network import Network
-
-Object = Mapping[str, Any]
 
 
 class Judge:
@@ -137,13 +135,11 @@ class Judge:
             return
         name = group["metadata"]["name"]
         for pod in self._pods():
-            of = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
-            if of == name and pod["spec"].get("nodeName") and not _finished(pod):
+            if group_of(pod) == name and pod["spec"].get("nodeName") and not _finished(pod):
                 self._torn.setdefault(pod["metadata"]["uid"], f"{name} at {self._world.seconds:.1f} s")
 
     def _group_of(self, pod: Object) -> Object | None:
-        name = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
-        stored = self._objects(GROUPS).get(f"{pod['metadata']['namespace']}/{name}")
+        stored = self._objects(GROUPS).get(f"{pod['metadata']['namespace']}/{group_of(pod)}")
         return None if stored is None else stored.document
 
     def _pods(self) -> Iterable[Object]:

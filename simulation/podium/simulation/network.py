@@ -7,7 +7,7 @@ effect, the server may refuse it or be slow, and a watch may break or show a cha
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from podium.kube.kubeconfig import LoadedKubeconfig
 from podium.kube.timeouts import within
 from podium.runtime.host import Connect
 from podium.simulation.apiserver.messages import ApiRequest, ApiResponse, WebhookCall, WebhookFailure
-from podium.simulation.apiserver.server import ApiServer
+from podium.simulation.apiserver.server import ApiServer, Handling
 from podium.simulation.apiserver.storage import Change, Watch
 from podium.simulation.world import Machine, World
 
@@ -32,7 +32,7 @@ _REFUSALS = ((429, "TooManyRequests"), (500, "InternalError"), (503, "ServiceUna
 
 
 class Faults(NamedTuple):
-    """What may happen to a request, as chances from 0 to 1, and to its times, in seconds.
+    """The faults of requests, as chances from 0 to 1, and their times, in seconds.
 
     `lost_request` never arrives. `lost_answer` is lost after the request took effect. `refused` is answered
     429, 500, 503 or 504 without an effect. `slow` takes up to `slow_seconds` longer. A watch shows a change
@@ -108,10 +108,9 @@ class Network:
         """Begin to feed a watch."""
         self._watches[stream] = None
         self._feed(stream)
-        self.world.after(self.world.random.random() * _BOOKMARK_SECONDS, lambda: self._bookmark(stream))
-        seconds = stream.seconds
-        self.world.after(seconds - _LAST_BOOKMARK_SECONDS, stream.bookmark)
-        self.world.after(seconds, stream.finish)
+        self.world.after(self.world.random.random() * _BOOKMARK_SECONDS, lambda: self._bookmarks(stream))
+        self.world.after(stream.seconds - _LAST_BOOKMARK_SECONDS, lambda: self._bookmark(stream))
+        self.world.after(stream.seconds, stream.finish)
 
     def closed(self, stream: "_Stream") -> None:
         """Forget a watch."""
@@ -145,7 +144,7 @@ class Network:
 
     def _step(
         self,
-        handling: Generator[WebhookCall, bytes | WebhookFailure, ApiResponse | Watch],
+        handling: Handling,
         sent: bytes | WebhookFailure | None,
         fault: str,
         deliver: "Deliver",
@@ -187,10 +186,17 @@ class Network:
                 stream.fed = True
                 self.world.after(self._latency(), lambda: self._feed(stream))
 
-    def _bookmark(self, stream: "_Stream") -> None:
+    def _bookmarks(self, stream: "_Stream") -> None:
+        """Send a bookmark now, and again as long as the watch is open."""
         if stream in self._watches:
-            stream.bookmark()
-            self.world.after(_BOOKMARK_SECONDS, lambda: self._bookmark(stream))
+            self._bookmark(stream)
+            self.world.after(_BOOKMARK_SECONDS, lambda: self._bookmarks(stream))
+
+    def _bookmark(self, stream: "_Stream") -> None:
+        """Send a bookmark after everything that is known."""
+        if stream in self._watches:
+            self._feed(stream)
+            stream.put(stream.watch.bookmark())
 
     # Webhooks.
 
@@ -300,12 +306,6 @@ class _Stream:
         self._chunks.append(chunk)
         if self._machine.network:
             self._machine.soon(self._arrived.set)
-
-    def bookmark(self) -> None:
-        """Deliver a bookmark after everything that is known."""
-        if self in self._network._watches:  # noqa: SLF001
-            self._network._feed(self)  # noqa: SLF001
-            self.put(self.watch.bookmark())
 
     def finish(self) -> None:
         """End the watch in order."""

@@ -27,6 +27,7 @@ from podium.schedulerplugin.live import process as scheduler
 from podium.schedulerplugin.live.settingsreload import SettingsSource
 from podium.simulation.actors import Client, Collectors, Kubelets, Owners, SimulatedWorkload
 from podium.simulation.apiserver.messages import ApiResponse
+from podium.simulation.apiserver.patching import MERGE_PATCH
 from podium.simulation.apiserver.server import ApiServer
 from podium.simulation.apiserver.storage import Change
 from podium.simulation.judge import Judge
@@ -59,7 +60,7 @@ class StoryEvent(NamedTuple):
 
 
 class Story(NamedTuple):
-    """What a seed draws: the number of nodes, and the events in order."""
+    """The run of a seed before its faults: the number of nodes, and the events in order."""
 
     seed: int
     nodes: int
@@ -229,10 +230,8 @@ class _Cluster:
 
         def untaint(_created: ApiResponse) -> None:
             # A new node is tainted until its controller knows that it is ready.
-            kind = "application/merge-patch+json"
-            self._client.request_until_done(
-                "PATCH", f"/api/v1/nodes/{name}", {"spec": {"taints": None}}, kind=kind
-            )
+            body = {"spec": {"taints": None}}
+            self._client.request_until_done("PATCH", f"/api/v1/nodes/{name}", body, kind=MERGE_PATCH)
 
         self._client.request_until_done("POST", "/api/v1/nodes", node, done=untaint)
 

@@ -43,7 +43,6 @@ from podium.simulation.apiserver.messages import (
     missing,
     success,
 )
-from podium.simulation.apiserver.reading import read
 from podium.simulation.apiserver.resources import ResourceRow, custom_row, rows_of
 from podium.simulation.apiserver.routing import Routes, Target
 from podium.simulation.apiserver.storage import (
@@ -52,6 +51,7 @@ from podium.simulation.apiserver.storage import (
     ObjectVersion,
     Selection,
     Watch,
+    read,
 )
 from podium.simulation.apiserver.strategies import Strategies
 from podium.simulation.apiserver.webhooks import (
